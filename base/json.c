@@ -1,0 +1,442 @@
+/*
+ * The only door to jansson (2.14). struct sl_json is json_t behind an opaque name. Before the library sees a text, a scan checks
+ * byte, depth and element limits, because dump, copy and equal of this version recurse without a limit of their own.
+ */
+#include "sluice/base/json.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sluice/base/mem.h"
+#include "sluice/base/num.h"
+
+#define MAX_ELEMENTS 2000000
+
+static json_t *lib(const struct sl_json *j) {
+    union {
+        const struct sl_json *in;
+        json_t *out;
+    } u = {.in = j}; /* the library takes non-const pointers for reading too */
+    return u.out;
+}
+static struct sl_json *ours(json_t *j) {
+    if (!j)
+        sl_assert_failed("json allocation", __FILE__, __LINE__);
+    return (struct sl_json *)j;
+}
+static struct sl_json *ours_or_null(json_t *j) { return (struct sl_json *)j; }
+
+static int scan(const char *text, size_t len, size_t max_bytes, struct sl_err *err) {
+    if (len > max_bytes)
+        return sl_err_set(err, SL_TOO_BIG, "JSON text of %zu bytes, at most %zu are allowed", len, max_bytes);
+    size_t depth = 0, elements = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        if (in_string) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                in_string = false;
+            continue;
+        }
+        if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            elements++;
+            if (++depth > SL_JSON_MAX_DEPTH)
+                return sl_err_set(err, SL_TOO_BIG, "JSON nested deeper than %d levels", SL_JSON_MAX_DEPTH);
+        } else if (c == '}' || c == ']') {
+            if (depth)
+                depth--;
+        } else if (c == ',') {
+            elements++;
+        }
+    }
+    if (elements > MAX_ELEMENTS)
+        return sl_err_set(err, SL_TOO_BIG, "JSON with more than %d elements", MAX_ELEMENTS);
+    return 0;
+}
+
+static int parse(const char *text, size_t len, size_t max_bytes, size_t flags, struct sl_json **ret, struct sl_err *err) {
+    int rc = scan(text, len, max_bytes, err);
+    if (rc)
+        return rc;
+    json_error_t e;
+    json_t *j = json_loadb(text, len, flags, &e);
+    if (!j)
+        return sl_err_set(err, SL_INVALID, "JSON line %d column %d: %s", e.line, e.column, e.text);
+    *ret = ours(j);
+    return 0;
+}
+
+int sl_json_parse(const char *text, size_t len, size_t max_bytes, struct sl_json **ret, struct sl_err *err) {
+    return parse(text, len, max_bytes, 0, ret, err);
+}
+int sl_json_parse_strict(const char *text, size_t len, size_t max_bytes, struct sl_json **ret, struct sl_err *err) {
+    return parse(text, len, max_bytes, JSON_REJECT_DUPLICATES, ret, err);
+}
+
+struct sl_json *sl_json_from(const char *text) {
+    SL_AUTO_FREE char *copy = sl_xstrdup(text);
+    for (char *p = copy; *p; p++)
+        if (*p == '\'')
+            *p = '"';
+    struct sl_json *j = NULL;
+    struct sl_err err = SL_ERR_INIT;
+    if (sl_json_parse(copy, strlen(copy), 16 << 20, &j, &err))
+        sl_assert_failed(err.text, __FILE__, __LINE__);
+    return j;
+}
+
+struct sl_json *sl_json_fromf(const char *format, ...) {
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    SL_ASSERT(n >= 0);
+    struct sl_json *j = sl_json_from(text);
+    free(text);
+    return j;
+}
+
+struct sl_json *sl_json_ref(const struct sl_json *j) { return j ? ours(json_incref(lib(j))) : NULL; }
+void sl_json_unref(struct sl_json *j) { json_decref(lib(j)); }
+void sl_json_cleanup(struct sl_json **pp) { json_decref(lib(*pp)); }
+
+enum sl_json_type sl_json_type(const struct sl_json *j) {
+    if (!j)
+        return SL_JSON_NONE;
+    switch (json_typeof(lib(j))) {
+    case JSON_NULL: return SL_JSON_NULL;
+    case JSON_TRUE:
+    case JSON_FALSE: return SL_JSON_BOOL;
+    case JSON_INTEGER: return SL_JSON_INT;
+    case JSON_REAL: return SL_JSON_REAL;
+    case JSON_STRING: return SL_JSON_STRING;
+    case JSON_ARRAY: return SL_JSON_ARRAY;
+    case JSON_OBJECT: return SL_JSON_OBJECT;
+    }
+    return SL_JSON_NONE;
+}
+
+const struct sl_json *sl_json_get(const struct sl_json *object, const char *key) { return ours_or_null(json_object_get(lib(object), key)); }
+const struct sl_json *sl_json_at(const struct sl_json *array, size_t i) { return ours_or_null(json_array_get(lib(array), i)); }
+
+const struct sl_json *sl_json_path(const struct sl_json *at, const char *path) {
+    char key[256];
+    while (at && *path) {
+        size_t n = strcspn(path, ".");
+        if (n >= sizeof key)
+            return NULL;
+        memcpy(key, path, n);
+        key[n] = 0;
+        int64_t i;
+        if (sl_json_is_array(at))
+            at = sl_parse_int(key, &i) && i >= 0 ? sl_json_at(at, (size_t)i) : NULL;
+        else
+            at = sl_json_get(at, key);
+        path += n + (path[n] == '.');
+    }
+    return at;
+}
+
+size_t sl_json_len(const struct sl_json *j) { return sl_json_is_array(j) ? json_array_size(lib(j)) : json_object_size(lib(j)); }
+const char *sl_json_str(const struct sl_json *j, const char *dflt) {
+    const char *s = j ? json_string_value(lib(j)) : NULL;
+    return s ? s : dflt;
+}
+size_t sl_json_str_len(const struct sl_json *j) { return j ? json_string_length(lib(j)) : 0; }
+int64_t sl_json_int(const struct sl_json *j, int64_t dflt) { return sl_json_type(j) == SL_JSON_INT ? json_integer_value(lib(j)) : dflt; }
+bool sl_json_bool(const struct sl_json *j, bool dflt) { return sl_json_type(j) == SL_JSON_BOOL ? json_is_true(lib(j)) : dflt; }
+double sl_json_real(const struct sl_json *j, double dflt) { return j && json_is_number(lib(j)) ? json_number_value(lib(j)) : dflt; }
+
+static struct sl_json_each each_at(void *at) {
+    if (!at)
+        return (struct sl_json_each){NULL, NULL, NULL};
+    return (struct sl_json_each){at, json_object_iter_key(at), ours(json_object_iter_value(at))};
+}
+struct sl_json_each sl_json_each_first(const struct sl_json *object) { return each_at(object ? json_object_iter(lib(object)) : NULL); }
+void sl_json_each_next(const struct sl_json *object, struct sl_json_each *e) { *e = each_at(json_object_iter_next(lib(object), e->at)); }
+
+struct sl_json *sl_json_new_object(void) { return ours(json_object()); }
+struct sl_json *sl_json_new_array(void) { return ours(json_array()); }
+struct sl_json *sl_json_new_null(void) { return ours(json_null()); }
+struct sl_json *sl_json_new_int(int64_t v) { return ours(json_integer(v)); }
+struct sl_json *sl_json_new_bool(bool v) { return ours(json_boolean(v)); }
+struct sl_json *sl_json_new_str(const char *text) { return text ? sl_json_new_strn(text, strlen(text)) : sl_json_new_null(); }
+
+/* Length of the valid UTF-8 sequence at p (1-4), or 0. */
+static size_t utf8_at(const unsigned char *p, size_t left) {
+    size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+    if (n == 0 || n > left)
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+struct sl_json *sl_json_new_strn(const char *text, size_t len) {
+    json_t *j = json_stringn(text, len);
+    if (j)
+        return ours(j);
+    struct sl_buf fixed = SL_BUF_INIT(SIZE_MAX / 8);
+    for (size_t i = 0; i < len;) {
+        size_t n = utf8_at((const unsigned char *)text + i, len - i);
+        if (n)
+            sl_buf_add(&fixed, text + i, n);
+        else
+            sl_buf_puts(&fixed, "\xef\xbf\xbd");
+        i += n ? n : 1;
+    }
+    j = json_stringn(sl_buf_text(&fixed), fixed.len);
+    sl_buf_done(&fixed);
+    return ours(j);
+}
+
+struct sl_json *sl_json_new_strf(const char *format, ...) {
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    SL_ASSERT(n >= 0);
+    struct sl_json *j = sl_json_new_strn(text, (size_t)n);
+    free(text);
+    return j;
+}
+
+void sl_json_set(struct sl_json *object, const char *key, struct sl_json *take) { (void)json_object_set_new(lib(object), key, lib(take)); }
+void sl_json_set_str(struct sl_json *object, const char *key, const char *text) {
+    if (text)
+        sl_json_set(object, key, sl_json_new_str(text));
+}
+void sl_json_set_int(struct sl_json *object, const char *key, int64_t v) { sl_json_set(object, key, sl_json_new_int(v)); }
+void sl_json_set_bool(struct sl_json *object, const char *key, bool v) { sl_json_set(object, key, sl_json_new_bool(v)); }
+void sl_json_del(struct sl_json *object, const char *key) { (void)json_object_del(lib(object), key); }
+void sl_json_append(struct sl_json *array, struct sl_json *take) { (void)json_array_append_new(lib(array), lib(take)); }
+void sl_json_insert(struct sl_json *array, size_t i, struct sl_json *take) { (void)json_array_insert_new(lib(array), i, lib(take)); }
+void sl_json_remove(struct sl_json *array, size_t i) { (void)json_array_remove(lib(array), i); }
+struct sl_json *sl_json_mut(struct sl_json *object, const char *key) { return ours_or_null(json_object_get(lib(object), key)); }
+struct sl_json *sl_json_mut_at(struct sl_json *array, size_t i) { return ours_or_null(json_array_get(lib(array), i)); }
+
+struct sl_json *sl_json_make_object(struct sl_json *object, const char *key) {
+    if (sl_json_is_null(sl_json_get(object, key)))
+        sl_json_set(object, key, sl_json_new_object());
+    return sl_json_mut(object, key);
+}
+struct sl_json *sl_json_make_array(struct sl_json *object, const char *key) {
+    if (sl_json_is_null(sl_json_get(object, key)))
+        sl_json_set(object, key, sl_json_new_array());
+    return sl_json_mut(object, key);
+}
+
+struct sl_json *sl_json_copy(const struct sl_json *j) { return j ? ours(json_deep_copy(lib(j))) : NULL; }
+bool sl_json_equal(const struct sl_json *a, const struct sl_json *b) { return a == b || (a && b && json_equal(lib(a), lib(b))); }
+
+static int append(const char *data, size_t len, void *payload) {
+    sl_buf_add(payload, data, len);
+    return 0;
+}
+static void dump(const struct sl_json *j, size_t flags, struct sl_buf *out) {
+    if (!j)
+        sl_buf_puts(out, "null");
+    else if (json_dump_callback(lib(j), append, out, flags | JSON_ENCODE_ANY))
+        out->failed = true;
+}
+void sl_json_dump(const struct sl_json *j, bool sort_keys, struct sl_buf *out) { dump(j, JSON_COMPACT | (sort_keys ? JSON_SORT_KEYS : 0), out); }
+void sl_json_dump_pretty(const struct sl_json *j, struct sl_buf *out) { dump(j, JSON_INDENT(2), out); }
+char *sl_json_text(const struct sl_json *j) {
+    struct sl_buf b = SL_BUF_INIT(1u << 30);
+    sl_json_dump(j, true, &b);
+    char *text = sl_buf_take(&b);
+    SL_ASSERT(text);
+    return text;
+}
+
+struct sl_json *sl_json_merge_patch(struct sl_json *target, const struct sl_json *patch) {
+    if (!sl_json_is_object(patch)) {
+        sl_json_unref(target);
+        return sl_json_copy(patch);
+    }
+    if (!sl_json_is_object(target)) {
+        sl_json_unref(target);
+        target = sl_json_new_object();
+    }
+    SL_JSON_EACH(patch, e) {
+        if (sl_json_type(e.value) == SL_JSON_NULL) {
+            sl_json_del(target, e.key);
+        } else if (sl_json_is_object(e.value)) {
+            struct sl_json *old = sl_json_ref(sl_json_get(target, e.key));
+            sl_json_del(target, e.key); /* so that `old` is ours alone */
+            sl_json_set(target, e.key, sl_json_merge_patch(old, e.value));
+        } else {
+            sl_json_set(target, e.key, sl_json_copy(e.value));
+        }
+    }
+    return target;
+}
+
+/* Splits the last token off a JSON Pointer and finds its parent. token needs 512 bytes. */
+static struct sl_json *pointer_parent(struct sl_json *doc, const char *path, char *token, struct sl_err *err) {
+    struct sl_json *at = doc;
+    if (*path != '/') {
+        sl_err_set(err, SL_INVALID, "path \"%s\" does not begin with /", path);
+        return NULL;
+    }
+    for (;;) {
+        path++;
+        size_t n = 0;
+        for (; *path && *path != '/'; path++) {
+            char c = *path;
+            if (c == '~') {
+                path++;
+                c = *path == '0' ? '~' : *path == '1' ? '/' : 0;
+            }
+            if (!c || n + 1 >= 512) {
+                sl_err_set(err, SL_INVALID, "path token is malformed or too long");
+                return NULL;
+            }
+            token[n++] = c;
+        }
+        token[n] = 0;
+        if (!*path)
+            return at;
+        int64_t i;
+        if (sl_json_is_array(at))
+            at = sl_parse_int(token, &i) && i >= 0 ? sl_json_mut_at(at, (size_t)i) : NULL;
+        else
+            at = sl_json_mut(at, token);
+        if (!at) {
+            sl_err_set(err, SL_INVALID, "path member \"%s\" does not exist", token);
+            return NULL;
+        }
+    }
+}
+
+static const struct sl_json *pointer_get(struct sl_json *doc, const char *path, struct sl_err *err) {
+    char token[512];
+    if (!*path)
+        return doc;
+    struct sl_json *parent = pointer_parent(doc, path, token, err);
+    if (!parent)
+        return NULL;
+    int64_t i;
+    const struct sl_json *v = sl_json_is_array(parent) ? (sl_parse_int(token, &i) && i >= 0 ? sl_json_at(parent, (size_t)i) : NULL)
+                                                       : sl_json_get(parent, token);
+    if (!v)
+        sl_err_set(err, SL_INVALID, "path \"%s\" does not exist", path);
+    return v;
+}
+
+static int pointer_add(struct sl_json **doc, const char *path, struct sl_json *take, struct sl_err *err) {
+    char token[512];
+    if (!*path) {
+        sl_json_unref(*doc);
+        *doc = take;
+        return 0;
+    }
+    struct sl_json *parent = pointer_parent(*doc, path, token, err);
+    int64_t i;
+    if (parent && sl_json_is_array(parent)) {
+        if (!strcmp(token, "-")) {
+            sl_json_append(parent, take);
+            return 0;
+        }
+        if (sl_parse_int(token, &i) && i >= 0 && (size_t)i <= sl_json_len(parent)) {
+            sl_json_insert(parent, (size_t)i, take);
+            return 0;
+        }
+        sl_err_set(err, SL_INVALID, "path \"%s\": index out of range", path);
+    } else if (parent && sl_json_is_object(parent)) {
+        sl_json_set(parent, token, take);
+        return 0;
+    } else if (parent) {
+        sl_err_set(err, SL_INVALID, "path \"%s\": parent is neither object nor array", path);
+    }
+    sl_json_unref(take);
+    return SL_INVALID;
+}
+
+static int pointer_remove(struct sl_json *doc, const char *path, struct sl_err *err) {
+    char token[512];
+    if (!pointer_get(doc, path, err))
+        return SL_INVALID;
+    struct sl_json *parent = *path ? pointer_parent(doc, path, token, err) : NULL;
+    int64_t i;
+    if (!parent)
+        return sl_err_set(err, SL_INVALID, "the whole document cannot be removed");
+    if (sl_json_is_array(parent) && sl_parse_int(token, &i))
+        sl_json_remove(parent, (size_t)i);
+    else
+        sl_json_del(parent, token);
+    return 0;
+}
+
+static int apply_one(struct sl_json **doc, const struct sl_json *op, struct sl_err *err) {
+    const char *verb = sl_json_get_str(op, "op", ""), *path = sl_json_get_str(op, "path", NULL);
+    const struct sl_json *value = sl_json_get(op, "value");
+    if (!path)
+        return sl_err_set(err, SL_INVALID, "path is missing");
+    bool needs_value = !strcmp(verb, "add") || !strcmp(verb, "replace") || !strcmp(verb, "test");
+    if (needs_value && !value)
+        return sl_err_set(err, SL_INVALID, "value is missing");
+    if (!strcmp(verb, "add"))
+        return pointer_add(doc, path, sl_json_copy(value), err);
+    if (!strcmp(verb, "remove"))
+        return pointer_remove(*doc, path, err);
+    if (!strcmp(verb, "replace")) {
+        if (*path) {
+            int rc = pointer_remove(*doc, path, err);
+            if (rc)
+                return rc;
+        }
+        return pointer_add(doc, path, sl_json_copy(value), err);
+    }
+    if (!strcmp(verb, "test")) {
+        const struct sl_json *have = pointer_get(*doc, path, err);
+        if (!have)
+            return SL_INVALID;
+        return sl_json_equal(have, value) ? 0 : sl_err_set(err, SL_INVALID, "test of \"%s\" failed", path);
+    }
+    if (!strcmp(verb, "copy") || !strcmp(verb, "move")) {
+        const char *from = sl_json_get_str(op, "from", NULL);
+        const struct sl_json *have = from ? pointer_get(*doc, from, err) : NULL;
+        if (!have)
+            return sl_err_set(err, SL_INVALID, "from is missing or does not exist");
+        struct sl_json *copy = sl_json_copy(have);
+        if (verb[0] == 'm') {
+            int rc = pointer_remove(*doc, from, err);
+            if (rc) {
+                sl_json_unref(copy);
+                return rc;
+            }
+        }
+        return pointer_add(doc, path, copy, err);
+    }
+    return sl_err_set(err, SL_INVALID, "op \"%s\" is not known", verb);
+}
+
+int sl_json_patch_apply(struct sl_json **doc, const struct sl_json *patch, struct sl_err *err) {
+    if (!sl_json_is_array(patch))
+        return sl_err_set(err, SL_INVALID, "a JSON patch must be an array");
+    struct sl_json *work = sl_json_copy(*doc);
+    SL_JSON_ITEMS(patch, e) {
+        int rc = apply_one(&work, e.value, err);
+        if (rc) {
+            sl_json_unref(work);
+            sl_err_wrap(err, "operation %zu", e.i);
+            return rc;
+        }
+    }
+    sl_json_unref(*doc);
+    *doc = work;
+    return 0;
+}

@@ -1,0 +1,320 @@
+/*
+ * libyaml events to JSON trees. The library's own loader has no nesting limit, so the tree is built here with a stack of at most
+ * SL_JSON_MAX_DEPTH open containers. Aliases copy the anchored subtree; how many is limited, because nested ones grow exponentially.
+ */
+#include "sluice/base/yaml.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "sluice/base/map.h"
+#include "sluice/base/mem.h"
+#include "sluice/base/num.h"
+
+#define MAX_BYTES   (4u << 20)
+#define MAX_DOCS    10000
+#define MAX_ALIASES 64
+#define MAX_NODES   500000
+
+struct frame {
+    struct sl_json *node;
+    char *key;    /* object: key waiting for its value */
+    char *anchor; /* name to remember the finished node under */
+};
+struct build {
+    struct frame stack[SL_JSON_MAX_DEPTH];
+    size_t depth;
+    struct sl_json *root;
+    struct sl_map anchors;
+    size_t aliases, nodes;
+    bool allow_aliases;
+};
+
+static void json_free(void *p) { sl_json_unref(p); }
+
+static void build_reset(struct build *b) {
+    for (size_t i = 0; i < b->depth; i++) {
+        sl_json_unref(b->stack[i].node);
+        free(b->stack[i].key);
+        free(b->stack[i].anchor);
+    }
+    b->depth = 0;
+    sl_json_unref(b->root);
+    b->root = NULL;
+    sl_map_clear(&b->anchors, json_free);
+}
+
+static int fail(struct sl_err *err, const yaml_mark_t *m, const char *what) {
+    return sl_err_set(err, SL_INVALID, "YAML line %zu column %zu: %s", m->line + 1, m->column + 1, what);
+}
+
+static size_t count_nodes(const struct sl_json *j) {
+    size_t n = 1;
+    SL_JSON_EACH(j, e) n += count_nodes(e.value);
+    if (sl_json_is_array(j))
+        SL_JSON_ITEMS(j, e) n += count_nodes(e.value);
+    return n;
+}
+
+/* Puts a finished node where it belongs; takes it. */
+static int place(struct build *b, struct sl_json *take, const yaml_mark_t *m, struct sl_err *err) {
+    if (b->depth == 0) {
+        b->root = take;
+        return 0;
+    }
+    struct frame *top = &b->stack[b->depth - 1];
+    if (sl_json_is_array(top->node)) {
+        sl_json_append(top->node, take);
+        return 0;
+    }
+    if (!top->key) {
+        enum sl_json_type t = sl_json_type(take);
+        if (t == SL_JSON_ARRAY || t == SL_JSON_OBJECT) {
+            sl_json_unref(take);
+            return fail(err, m, "a key must be a scalar");
+        }
+        SL_AUTO_FREE char *text = t == SL_JSON_STRING ? sl_xstrdup(sl_json_str(take, "")) : sl_json_text(take);
+        sl_json_unref(take);
+        if (sl_json_get(top->node, text))
+            return sl_err_set(err, SL_INVALID, "YAML line %zu: key \"%s\" stands twice", m->line + 1, text);
+        top->key = SL_TAKE(text);
+        return 0;
+    }
+    sl_json_set(top->node, top->key, take);
+    free(SL_TAKE(top->key));
+    return 0;
+}
+
+static bool is_number(const char *s, size_t len, bool *real) {
+    size_t i = 0;
+    *real = false;
+    if (i < len && (s[i] == '-' || s[i] == '+'))
+        i++;
+    size_t digits = 0;
+    for (; i < len && s[i] >= '0' && s[i] <= '9'; i++)
+        digits++;
+    if (digits > 1 && s[i - digits] == '0')
+        return false; /* octal-looking text stays text */
+    if (i < len && s[i] == '.') {
+        *real = true;
+        for (i++; i < len && s[i] >= '0' && s[i] <= '9'; i++)
+            digits++;
+    }
+    if (!digits)
+        return false;
+    if (i < len && (s[i] == 'e' || s[i] == 'E')) {
+        *real = true;
+        i++;
+        if (i < len && (s[i] == '-' || s[i] == '+'))
+            i++;
+        size_t exponent = i;
+        for (; i < len && s[i] >= '0' && s[i] <= '9'; i++)
+            ;
+        if (i == exponent)
+            return false;
+    }
+    return i == len;
+}
+
+static struct sl_json *scalar(const yaml_event_t *e) {
+    const char *s = (const char *)e->data.scalar.value;
+    size_t len = e->data.scalar.length;
+    if (e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || (e->data.scalar.tag && !strcmp((const char *)e->data.scalar.tag, YAML_STR_TAG)))
+        return sl_json_new_strn(s, len);
+    static const char *const nulls[] = {"", "~", "null", "Null", "NULL"}, *const trues[] = {"true", "True", "TRUE"},
+                            *const falses[] = {"false", "False", "FALSE"};
+    for (size_t i = 0; i < SL_COUNT(nulls); i++)
+        if (!strcmp(s, nulls[i]))
+            return sl_json_new_null();
+    for (size_t i = 0; i < SL_COUNT(trues); i++)
+        if (!strcmp(s, trues[i]))
+            return sl_json_new_bool(true);
+    for (size_t i = 0; i < SL_COUNT(falses); i++)
+        if (!strcmp(s, falses[i]))
+            return sl_json_new_bool(false);
+    bool real;
+    int64_t v;
+    if (!is_number(s, len, &real))
+        return sl_json_new_strn(s, len);
+    if (!real)
+        return sl_parse_int(s, &v) ? sl_json_new_int(v) : sl_json_new_strn(s, len); /* past int64: the text, nothing is lost */
+    struct sl_buf wrapped = SL_BUF_INIT(4096);
+    const char *digits = s + (*s == '+');
+    sl_buf_printf(&wrapped, "[%s%s]", *digits == '.' ? "0" : "", digits);
+    struct sl_json *one = NULL, *value = NULL;
+    if (!wrapped.failed && sl_json_parse(wrapped.data, wrapped.len, 4096, &one, NULL) == 0)
+        value = sl_json_ref(sl_json_at(one, 0));
+    sl_json_unref(one);
+    sl_buf_done(&wrapped);
+    return value ? value : sl_json_new_strn(s, len);
+}
+
+static int remember(struct build *b, const char *anchor, const struct sl_json *node) {
+    if (anchor)
+        sl_json_unref(sl_map_set(&b->anchors, anchor, sl_json_copy(node)));
+    return 0;
+}
+
+static int handle(struct build *b, const yaml_event_t *e, struct sl_err *err) {
+    const yaml_mark_t *m = &e->start_mark;
+    const char *anchor = NULL;
+    if (e->type == YAML_SCALAR_EVENT)
+        anchor = (const char *)e->data.scalar.anchor;
+    else if (e->type == YAML_SEQUENCE_START_EVENT)
+        anchor = (const char *)e->data.sequence_start.anchor;
+    else if (e->type == YAML_MAPPING_START_EVENT)
+        anchor = (const char *)e->data.mapping_start.anchor;
+    if (anchor && !b->allow_aliases)
+        return fail(err, m, "anchors are not allowed here");
+    if (++b->nodes > MAX_NODES)
+        return fail(err, m, "too many values");
+    switch (e->type) {
+    case YAML_SCALAR_EVENT: {
+        struct sl_json *v = scalar(e);
+        remember(b, anchor, v);
+        return place(b, v, m, err);
+    }
+    case YAML_SEQUENCE_START_EVENT:
+    case YAML_MAPPING_START_EVENT:
+        if (b->depth >= SL_JSON_MAX_DEPTH)
+            return fail(err, m, "nested too deeply");
+        b->stack[b->depth++] = (struct frame){e->type == YAML_MAPPING_START_EVENT ? sl_json_new_object() : sl_json_new_array(), NULL,
+                                              sl_xstrdup(anchor)};
+        return 0;
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT: {
+        struct frame done = b->stack[--b->depth];
+        remember(b, done.anchor, done.node);
+        free(done.anchor);
+        free(done.key);
+        return place(b, done.node, m, err);
+    }
+    case YAML_ALIAS_EVENT: {
+        if (!b->allow_aliases)
+            return fail(err, m, "aliases are not allowed here");
+        const struct sl_json *v = sl_map_get(&b->anchors, (const char *)e->data.alias.anchor);
+        if (!v)
+            return fail(err, m, "unknown alias");
+        b->nodes += count_nodes(v);
+        if (++b->aliases > MAX_ALIASES || b->nodes > MAX_NODES)
+            return fail(err, m, "too many aliases");
+        return place(b, sl_json_copy(v), m, err);
+    }
+    default: return 0;
+    }
+}
+
+int sl_yaml_parse(const char *text, size_t len, bool allow_aliases, struct sl_json **ret, int **line_of, struct sl_err *err) {
+    if (len > MAX_BYTES)
+        return sl_err_set(err, SL_TOO_BIG, "YAML text of more than %u bytes", MAX_BYTES);
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser))
+        return sl_err_set(err, SL_INTERNAL, "YAML parser");
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
+    struct build b = {.allow_aliases = allow_aliases};
+    struct sl_json *docs = sl_json_new_array();
+    int *lines = NULL, line = 0, rc = 0;
+    size_t cap = 0;
+    for (bool end = false; !end && !rc;) {
+        yaml_event_t e;
+        if (!yaml_parser_parse(&parser, &e)) {
+            rc = sl_err_set(err, SL_INVALID, "YAML line %zu column %zu: %s", parser.problem_mark.line + 1, parser.problem_mark.column + 1,
+                            parser.problem ? parser.problem : "malformed");
+            break;
+        }
+        if (e.type == YAML_STREAM_END_EVENT) {
+            end = true;
+        } else if (e.type == YAML_DOCUMENT_START_EVENT) {
+            line = 0;
+        } else if (e.type == YAML_DOCUMENT_END_EVENT) {
+            if (!sl_json_is_null(b.root)) {
+                if (sl_json_len(docs) >= MAX_DOCS)
+                    rc = sl_err_set(err, SL_TOO_BIG, "more than %d YAML documents", MAX_DOCS);
+                SL_GROW(lines, cap, sl_json_len(docs));
+                lines[sl_json_len(docs)] = line;
+                sl_json_append(docs, SL_TAKE(b.root));
+            }
+            build_reset(&b);
+        } else if (e.type != YAML_STREAM_START_EVENT) {
+            if (!line)
+                line = (int)e.start_mark.line + 1;
+            rc = handle(&b, &e, err);
+        }
+        yaml_event_delete(&e);
+    }
+    build_reset(&b);
+    yaml_parser_delete(&parser);
+    if (rc || !line_of)
+        free(SL_TAKE(lines));
+    if (rc) {
+        sl_json_unref(docs);
+        return rc;
+    }
+    *ret = docs;
+    if (line_of)
+        *line_of = lines;
+    return 0;
+}
+
+static bool plain_is_safe(const char *s) {
+    bool real;
+    size_t len = strlen(s);
+    static const char *const words[] = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"};
+    if (!len || is_number(s, len, &real) || strspn(s, "0123456789-+.") == len)
+        return false;
+    for (size_t i = 0; i < SL_COUNT(words); i++)
+        if (!strcasecmp(s, words[i]))
+            return false;
+    if (strchr("-?:,[]{}#&*!|>'\"%@` .=", s[0]) || s[len - 1] == ' ' || s[len - 1] == ':')
+        return false;
+    for (const unsigned char *p = (const unsigned char *)s; *p; p++)
+        if (*p < 0x20 || *p == 0x7f || (*p == ':' && p[1] == ' ') || (*p == '#' && p > (const unsigned char *)s && p[-1] == ' '))
+            return false;
+    return true;
+}
+
+static void dump_scalar(const struct sl_json *j, struct sl_buf *out) {
+    if (sl_json_type(j) == SL_JSON_STRING && plain_is_safe(sl_json_str(j, "")))
+        sl_buf_puts(out, sl_json_str(j, ""));
+    else
+        sl_json_dump(j, true, out); /* JSON scalars are YAML */
+}
+
+static void dump_node(const struct sl_json *j, int indent, bool in_list, struct sl_buf *out) {
+    bool first = true;
+    if (sl_json_is_object(j) && sl_json_len(j)) {
+        SL_JSON_EACH(j, e) {
+            if (!(in_list && first))
+                sl_buf_printf(out, "%*s", indent, "");
+            first = false;
+            if (plain_is_safe(e.key)) {
+                sl_buf_puts(out, e.key);
+            } else {
+                SL_AUTO_JSON *key = sl_json_new_str(e.key);
+                sl_json_dump(key, false, out);
+            }
+            bool nested = sl_json_len(e.value) > 0;
+            sl_buf_puts(out, nested ? ":\n" : ": ");
+            if (nested) {
+                dump_node(e.value, sl_json_is_array(e.value) ? indent : indent + 2, false, out);
+            } else {
+                dump_scalar(e.value, out);
+                sl_buf_putc(out, '\n');
+            }
+        }
+    } else if (sl_json_is_array(j) && sl_json_len(j)) {
+        SL_JSON_ITEMS(j, e) {
+            if (!(in_list && first))
+                sl_buf_printf(out, "%*s", indent, "");
+            first = false;
+            sl_buf_puts(out, "- ");
+            dump_node(e.value, indent + 2, true, out);
+        }
+    } else {
+        dump_scalar(j, out);
+        sl_buf_putc(out, '\n');
+    }
+}
+
+void sl_yaml_dump(const struct sl_json *j, struct sl_buf *out) { dump_node(j, 0, false, out); }
