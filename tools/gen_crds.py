@@ -26,21 +26,22 @@ META = """metadata:
   name: %s
   labels:
     {{- include "sluice.labels" . | nindent 4 }}
-  {{- if .Values.crds.keep }}
+  {{- if or .Values.crds.keep .Values.certificates.annotations }}
   annotations:
+    {{- if .Values.crds.keep }}
     helm.sh/resource-policy: keep
+    {{- end }}
+    {{- with .Values.certificates.annotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   {{- end }}
 """
 CONVERSION = """  conversion:
     strategy: Webhook
     webhook:
       conversionReviewVersions: [v1]
-      clientConfig:  # the manager writes the CA bundle
-        service:
-          name: {{ include "sluice.webhookService" . }}
-          namespace: {{ include "sluice.namespace" . }}
-          path: /convert
-          port: 443
+      clientConfig:
+        {{- include "sluice.clientConfig" (dict "root" . "path" "/convert") | nindent 8 }}
 """
 
 
