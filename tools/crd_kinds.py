@@ -41,7 +41,7 @@ def integer(desc=None, bits=32, **kw):
 
 
 def quantity(desc=None, **kw):
-    s = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": QUANTITY}
+    s = {"x-kubernetes-int-or-string": True, "pattern": QUANTITY}
     if desc:
         s["description"] = desc
     s.update(kw)
