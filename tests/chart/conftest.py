@@ -65,7 +65,7 @@ class Api:
         return self.call("GET", self.path(kind, ns, name))
 
     def delete(self, kind, name, ns="default"):
-        return self.call("DELETE", self.path(kind, ns, name))
+        return self.call("DELETE", self.path(kind, ns, name) + "?propagationPolicy=Background")  # nobody here removes orphans' finalizers
 
 
 def fields(answer):
