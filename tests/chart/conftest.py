@@ -16,6 +16,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), 
 CHART = os.path.join(ROOT, "charts", "sluice")
 sys.path[:0] = [os.path.join(ROOT, "tests", "cluster"), os.path.join(ROOT, "tools")]
 import cluster as control  # noqa: E402
+import gen_crds  # noqa: E402, F401 (for the tests)
 
 PATHS = {"Job": "batch/v1/namespaces/{ns}/jobs", "Workload": "kueue.x-k8s.io/v1beta2/namespaces/{ns}/workloads", "LocalQueue": "kueue.x-k8s.io/v1beta2/namespaces/{ns}/localqueues",
          "ClusterQueue": "kueue.x-k8s.io/v1beta2/clusterqueues", "Cohort": "kueue.x-k8s.io/v1beta2/cohorts", "ResourceFlavor": "kueue.x-k8s.io/v1beta2/resourceflavors",
