@@ -29,7 +29,7 @@ static struct sl_json *ours(json_t *j) {
 }
 static struct sl_json *ours_or_null(json_t *j) { return (struct sl_json *)j; }
 
-static int scan(const char *text, size_t len, size_t max_bytes, struct sl_err *err) {
+static int scan(const char *text, size_t len, size_t max_bytes, size_t max_elements, struct sl_err *err) {
     if (len > max_bytes)
         return sl_err_set(err, SL_TOO_BIG, "JSON text of %zu bytes, at most %zu are allowed", len, max_bytes);
     size_t depth = 0, elements = 0;
@@ -56,15 +56,12 @@ static int scan(const char *text, size_t len, size_t max_bytes, struct sl_err *e
             elements++;
         }
     }
-    if (elements > MAX_ELEMENTS)
-        return sl_err_set(err, SL_TOO_BIG, "JSON with more than %d elements", MAX_ELEMENTS);
+    if (elements > max_elements)
+        return sl_err_set(err, max_elements < MAX_ELEMENTS ? SL_LIMIT : SL_TOO_BIG, "JSON with more than %zu elements", max_elements);
     return 0;
 }
 
-static int parse(const char *text, size_t len, size_t max_bytes, size_t flags, struct sl_json **ret, struct sl_err *err) {
-    int rc = scan(text, len, max_bytes, err);
-    if (rc)
-        return rc;
+static int load(const char *text, size_t len, size_t flags, struct sl_json **ret, struct sl_err *err) {
     json_error_t e;
     json_t *j = json_loadb(text, len, flags, &e);
     if (!j)
@@ -73,6 +70,15 @@ static int parse(const char *text, size_t len, size_t max_bytes, size_t flags, s
     return 0;
 }
 
+static int parse(const char *text, size_t len, size_t max_bytes, size_t flags, struct sl_json **ret, struct sl_err *err) {
+    int rc = scan(text, len, max_bytes, MAX_ELEMENTS, err);
+    return rc ? rc : load(text, len, flags, ret, err);
+}
+
+int sl_json_parse_limited(const char *text, size_t len, size_t max_bytes, size_t max_elements, struct sl_json **ret, struct sl_err *err) {
+    int rc = scan(text, len, max_bytes, max_elements, err);
+    return rc ? rc : load(text, len, 0, ret, err);
+}
 int sl_json_parse(const char *text, size_t len, size_t max_bytes, struct sl_json **ret, struct sl_err *err) {
     return parse(text, len, max_bytes, 0, ret, err);
 }

@@ -23,6 +23,8 @@ enum sl_json_type { SL_JSON_NONE, SL_JSON_NULL, SL_JSON_BOOL, SL_JSON_INT, SL_JS
  * UTF-8; with SL_TOO_BIG: more than max_bytes, deeper than SL_JSON_MAX_DEPTH, more than 2 million elements. *ret is owned. */
 SL_MUST int sl_json_parse(const char *text, size_t len, size_t max_bytes, struct sl_json **ret, struct sl_err *err);
 SL_MUST int sl_json_parse_strict(const char *text, size_t len, size_t max_bytes, struct sl_json **ret, struct sl_err *err); /* duplicates refused */
+/* For text of strangers: a tree costs up to 100 times its text, so the number of elements has a limit of its own (SL_LIMIT past it). */
+SL_MUST int sl_json_parse_limited(const char *text, size_t len, size_t max_bytes, size_t max_elements, struct sl_json **ret, struct sl_err *err);
 /* For constants and tests: aborts on malformed text. Single quotes stand for double quotes. */
 struct sl_json *sl_json_from(const char *text);
 struct sl_json *sl_json_fromf(const char *format, ...) SL_PRINTF(1, 2);
