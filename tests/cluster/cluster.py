@@ -78,7 +78,7 @@ def born(pid):
 
 
 def alive(ident):
-    return bool(ident) and born(ident[0]) == ident[1]
+    return bool(ident) and ident[1] is not None and born(ident[0]) == ident[1]
 
 
 def end(ident, sig=signal.SIGTERM, wait=10.0):
