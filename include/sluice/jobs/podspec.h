@@ -43,7 +43,8 @@ void sl_podspec_requests(const struct sl_json *pod_spec, const char *path, const
                          struct sl_requests *ret, char **ret_rejected);
 
 /* Equal for pod specs that are equal in what scheduling.md 3.6 lists (requests, ports, placement, runtime class,
- * priority, spread, overhead, claims). Per process; never 0. topology_request: of the pod set, or NULL. */
+ * priority, spread, overhead, claims). Per process; 0: unknown (too large). topology_request: of the pod set, or NULL.
+ */
 uint64_t sl_podspec_shape(const struct sl_json *pod_spec, const struct sl_json *topology_request);
 
 /* Fills podsets[].per_pod, podsets[].shape and w->rejected of a Workload that sl_workload_decode() made of the same
