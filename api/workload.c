@@ -8,6 +8,7 @@
 
 #include "meta.h"
 #include "sluice/api/decode.h"
+#include "sluice/api/names.h"
 #include "sluice/api/quantity.h"
 #include "sluice/base/mem.h"
 
@@ -142,7 +143,7 @@ static void status_decode(const struct sl_json *status, struct sl_workload *w) {
 
 static bool is_gated(const struct sl_json *meta) {
     const char *gates =
-        sl_json_str(sl_json_get(sl_json_get(meta, "annotations"), "kueue.x-k8s.io/admission-gated-by"), "");
+        sl_json_str(sl_json_get(sl_json_get(meta, "annotations"), SL_ANNOTATION_ADMISSION_GATED_BY), "");
     return *gates != 0;
 }
 
@@ -162,7 +163,7 @@ int sl_workload_decode(const struct sl_json *o, struct sl_workload **ret, struct
     w->uid = sl_meta_str(meta, "uid");
     w->ns = sl_meta_str(meta, "namespace");
     w->queue = sl_meta_str(spec, "queueName");
-    w->job_uid = sl_meta_str_or_null(sl_json_get(meta, "labels"), "kueue.x-k8s.io/job-uid");
+    w->job_uid = sl_meta_str_or_null(sl_json_get(meta, "labels"), SL_LABEL_JOB_UID);
     const struct sl_json *ref = sl_json_get(spec, "priorityClassRef");
     w->priority_class = sl_meta_str_or_null(ref, "name");
     w->pod_priority_class = !strcmp(sl_json_get_str(ref, "group", ""), "scheduling.k8s.io");
