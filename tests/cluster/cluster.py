@@ -106,6 +106,11 @@ def setns(fd):
         raise Error(f"cannot enter the network namespace: {os.strerror(ctypes.get_errno())}")
 
 
+def base64_of(file):
+    with open(file, "rb") as f:
+        return base64.b64encode(f.read()).decode()
+
+
 class Pki:
     """One CA and what it signed, made with the openssl tool."""
 
@@ -379,13 +384,17 @@ class Cluster:
         self.user("admin", "admin", ["system:masters"], path=self.kubeconfig)
 
     def user(self, name, cn, groups=(), path=None, server=None):
-        """a kubeconfig for this user; its path"""
+        """a kubeconfig for this user, with a client certificate (cn and groups: at most 64 characters each); its path"""
         crt, key = self.pki.cert(name, cn, groups)
-        path = path or self.pki.path(name + ".kubeconfig")
+        return self._kubeconfig(path or self.pki.path(name + ".kubeconfig"), name, {"client-certificate-data": base64_of(crt), "client-key-data": base64_of(key)}, server)
 
-        def data(file):
-            with open(file, "rb") as f:
-                return base64.b64encode(f.read()).decode()
+    def service_account(self, namespace, name, server=None):
+        """a kubeconfig with a token of this ServiceAccount, so with exactly its rights"""
+        token = self.kubectl("-n", namespace, "create", "token", name, "--duration=24h").stdout.strip()
+        path = self.pki.path(f"sa-{namespace}-{name}" + ("-" + server.rpartition(":")[2] if server else "") + ".kubeconfig")
+        return self._kubeconfig(path, name, {"token": token}, server)
+
+    def _kubeconfig(self, path, name, credentials, server):
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as f:
             f.write(f"""apiVersion: v1
 kind: Config
@@ -393,13 +402,11 @@ clusters:
 - name: test
   cluster:
     server: {server or self.SERVER}
-    certificate-authority-data: {data(self.pki.path("ca.crt"))}
+    certificate-authority-data: {base64_of(self.pki.path("ca.crt"))}
 users:
 - name: {name}
   user:
-    client-certificate-data: {data(crt)}
-    client-key-data: {data(key)}
-contexts:
+""" + "".join(f"    {k}: {v}\n" for k, v in credentials.items()) + f"""contexts:
 - name: test
   context:
     cluster: test
@@ -407,11 +414,6 @@ contexts:
 current-context: test
 """)
         return path
-
-    def service_account(self, namespace, name, server=None):
-        """a kubeconfig with exactly the rights of this ServiceAccount"""
-        return self.user(f"sa-{namespace}-{name}" + ("-" + server.rpartition(":")[2] if server else ""), f"system:serviceaccount:{namespace}:{name}",
-                         ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"], server=server)
 
     def _flags(self, component):
         p = self.pki.path

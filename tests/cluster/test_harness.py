@@ -100,7 +100,8 @@ def test_audit_log_names_user_verb_and_object(cluster, kube, space):
     assert until(mine, "an audit entry")[0]["objectRef"]["name"] == "seen"
 
 
-def test_service_account_kubeconfig_has_no_rights_of_its_own(cluster, space):
+def test_service_account_kubeconfig_has_no_rights_of_its_own(cluster, kube, space):
+    kube.core.create_namespaced_service_account(space.ns, {"metadata": {"name": "nobody"}})
     poor = support.Kube(cluster.service_account(space.ns, "nobody"))
     with pytest.raises(ApiException) as e:
         poor.core.list_namespaced_secret(space.ns)
