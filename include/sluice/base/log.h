@@ -23,9 +23,10 @@ struct sl_log_site {
     unsigned in_window, suppressed;
 };
 
-#define SL_STR(k, v) ((struct sl_log_field){(k), (v) ? (v) : "", 0, NULL})
+static inline const char *sl_log_text(const char *text) { return text ? text : ""; }
+#define SL_STR(k, v) ((struct sl_log_field){(k), sl_log_text(v), 0, NULL})
 #define SL_I64(k, v) ((struct sl_log_field){(k), NULL, (v), NULL})
-#define SL_OBJ(k, namespace, name) ((struct sl_log_field){(k), (name) ? (name) : "", 0, (namespace) ? (namespace) : ""})
+#define SL_OBJ(k, namespace, name) ((struct sl_log_field){(k), sl_log_text(name), 0, sl_log_text(namespace)})
 #define SL_LOG(level, message, ...)                                                                                    \
     do {                                                                                                               \
         if (sl_log_enabled(SL_LOG_##level)) {                                                                          \
