@@ -32,7 +32,8 @@ SL_MUST int sl_memory_merge(struct sl_cluster *c, const struct sl_resource *r, c
                             const struct sl_json *patch, struct sl_json **ret, struct sl_err *err);
 SL_MUST int sl_memory_delete(struct sl_cluster *c, const struct sl_resource *r, const char *ns, const char *name, struct sl_err *err);
 struct sl_json *sl_memory_get(struct sl_cluster *c, const struct sl_resource *r, const char *ns, const char *name); /* owned; NULL when absent */
-struct sl_json *sl_memory_list(struct sl_cluster *c, const struct sl_resource *r, const char *ns);                  /* owned array, sorted by namespace and name */
+struct sl_json *sl_memory_list(struct sl_cluster *c, const struct sl_resource *r, const char *ns); /* owned array, sorted by namespace and name;
+    its items are shared with the store: sl_json_copy before changing one */
 /* True when nothing is queued, due or under way but the passing of time; *ret_next_ms is the virtual (mono) time of the next timer, or -1. */
 bool sl_memory_idle(struct sl_cluster *c, int64_t *ret_next_ms);
 
