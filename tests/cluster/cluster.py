@@ -550,7 +550,6 @@ def main():
     up.add_argument("--no-controllers", action="store_true", help="without kube-controller-manager")
     up.add_argument("--audit", action="store_true", help="write an audit log (metadata)")
     up.add_argument("--durable", action="store_true", help="let etcd sync to disk")
-    up.add_argument("--crds", action="store_true", help="install the chart's custom resource definitions")
     down = sub.add_parser("down", help="stop one")
     restart = sub.add_parser("restart", help="restart a component")
     g = sub.add_parser("guard", help=argparse.SUPPRESS)
@@ -561,8 +560,6 @@ def main():
     a = ap.parse_args()
     if a.what == "up":
         c = Cluster(a.name, scheduler=not a.no_scheduler, controllers=not a.no_controllers, audit=a.audit, durable=a.durable, stay=True).up()
-        if a.crds:
-            c.kubectl("apply", "--server-side", "-f", os.path.join(REPO, "charts", "sluice", "crds"))
         show(c)
     elif a.what == "down":
         if not os.path.exists(os.path.join(state_root(), a.name)) and not os.path.exists(os.path.join(NETNS, "sluice-" + a.name)):

@@ -12,7 +12,6 @@ registration, server name and certificates are those of a real installation.
 import argparse
 import contextlib
 import copy
-import glob
 import http.client
 import json
 import os
@@ -29,8 +28,7 @@ import cluster as control
 BINARY = os.environ.get("SLUICE_BINARY") or os.path.join(control.REPO, "build", "sluice")
 CHART = os.path.join(control.REPO, "charts", "sluice")
 NAMESPACE = "sluice-system"
-WEBHOOK_PORT, HEALTH_PORT, METRICS_PORT, VISIBILITY_PORT = 9443, 8081, 8443, 8082
-CONFIGS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+PORTS = ("webhook", "health", "metrics")  # names of the Deployment's ports
 
 
 def merge(a, b):
@@ -44,18 +42,8 @@ def merge(a, b):
     return out
 
 
-def crds():
-    out = []
-    for f in sorted(glob.glob(os.path.join(CHART, "crds", "*.yaml"))):
-        with open(f) as s:
-            out += [d for d in yaml.safe_load_all(s) if d]
-    if not out:
-        raise control.Error(f"no custom resource definitions in {CHART}/crds")
-    return out
-
-
 def render(*values):
-    """every object of the chart, as helm makes it"""
+    """every object of the chart, as helm makes it, definitions included"""
     helm = control.programs("helm")["helm"]
     args = [a for v in values for a in ("--set", v)]
     text = control.run(helm, "template", "sluice", CHART, "--namespace", NAMESPACE, *args, env=control.clean_env())
@@ -66,91 +54,95 @@ class Installation:
     """What the chart puts into a cluster, with Services that lead to replicas outside of pods."""
 
     def __init__(self, cluster, *values):
-        self.cluster, self.replicas = cluster, []
-        self.objects, self.crds = render(*values), crds()
-        deployment = next(o for o in self.objects if o["kind"] == "Deployment")
-        self.account = deployment["spec"]["template"]["spec"].get("serviceAccountName", "default")
-        self.services = [o for o in self.objects if o["kind"] == "Service"]
-        config = [o for o in self.objects if o["kind"] == "ConfigMap" and any("kind: Configuration" in v for v in o.get("data", {}).values())]
-        self.config = yaml.safe_load(next(v for v in config[0]["data"].values() if "kind: Configuration" in v)) if config else {}
+        self.cluster, self.replicas, self.sliced = cluster, [], set()
+        rendered = render(*values)
+        self.crds = [o for o in rendered if o["kind"] == "CustomResourceDefinition"]
+        self.objects = [o for o in rendered if o["kind"] != "CustomResourceDefinition"]
+        self.pod = next(o for o in rendered if o["kind"] == "Deployment")["spec"]["template"]["spec"]
+        self.container = next(c for c in self.pod["containers"] if c["name"] == "manager")
+        self.ports = {p["name"]: p["containerPort"] for p in self.container["ports"]}
+        self.account = self.pod.get("serviceAccountName", "default")
+        self.services = [o for o in rendered if o["kind"] == "Service"]
+        self.config = yaml.safe_load(next(v for o in rendered if o["kind"] == "ConfigMap" for v in o.get("data", {}).values() if "kind: Configuration" in v))
 
     def install(self):
         c = self.cluster
         c.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         c.apply(*self.crds)
         c.kubectl("wait", "--for=condition=Established", "--timeout=60s", *("crd/" + d["metadata"]["name"] for d in self.crds))
-        known = set(c.kubectl("api-resources", "--no-headers", "-o", "name").stdout.split())
-        for o in self.objects:
-            o = copy.deepcopy(o)
-            kind, group = o["kind"], o["apiVersion"].rpartition("/")[0]
-            if kind in ("Deployment", "Pod", "Job", "APIService") or group == "monitoring.coreos.com" or "test" in o["metadata"].get("annotations", {}).get("helm.sh/hook", ""):
+        known = {line.split()[-3] for line in c.kubectl("api-resources", "--no-headers").stdout.splitlines()}  # API versions that are served
+        rest = []
+        for o in copy.deepcopy(self.objects):
+            if o["kind"] == "Deployment" or o["apiVersion"] not in known or "helm.sh/hook" in o["metadata"].get("annotations", {}):
                 continue
-            if group and "." in group and not group.endswith(".k8s.io") and not any(k.endswith("." + group) for k in known):
-                continue  # kinds of an operator that is not here
-            if kind == "Service":
+            if o["kind"] == "Service":
                 o["spec"].pop("selector", None)
-            c.apply(o)
+            rest.append(o)
+        c.apply(*rest)
         self.endpoints()
         return self
 
     def endpoints(self):
-        """the Services lead to the replicas that run"""
+        """the Services lead to the replicas that have joined"""
+        slices = {}
         for s in self.services:
-            ports = []
-            for p in s["spec"]["ports"]:
-                number = p.get("targetPort", p["port"])
-                if not isinstance(number, int):
-                    number = self.named_port(number)
-                ports.append({"name": p.get("name", ""), "port": number, "protocol": "TCP"})
-            self.cluster.apply({
-                "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-                "metadata": {"name": s["metadata"]["name"] + "-replicas", "namespace": s["metadata"].get("namespace", NAMESPACE),
-                             "labels": {"kubernetes.io/service-name": s["metadata"]["name"], "endpointslice.kubernetes.io/managed-by": "sluice-tests"}},
-                "endpoints": [{"addresses": [m.address], "conditions": {"ready": True, "serving": True, "terminating": False}} for m in self.replicas],
-                "ports": ports})
-
-    def named_port(self, name):
-        for o in self.objects:
-            if o["kind"] == "Deployment":
-                for c in o["spec"]["template"]["spec"]["containers"]:
-                    for p in c.get("ports", []):
-                        if p.get("name") == name:
-                            return p["containerPort"]
-        raise control.Error(f"the chart's Service asks for port {name!r}, which its Deployment does not have")
+            for m in self.replicas:
+                name = f"{s['metadata']['name']}-{m.name}"
+                slices[name] = {
+                    "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+                    "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"kubernetes.io/service-name": s["metadata"]["name"], "endpointslice.kubernetes.io/managed-by": "sluice-tests"}},
+                    "endpoints": [{"addresses": [m.address], "conditions": {"ready": True, "serving": True, "terminating": False}}],
+                    "ports": [{"name": p["name"], "port": m.ports[p["targetPort"]], "protocol": "TCP"} for p in s["spec"]["ports"]]}
+        if slices:
+            self.cluster.apply(*slices.values())
+        for gone in self.sliced - set(slices):
+            self.cluster.kubectl("-n", NAMESPACE, "delete", "endpointslice", gone, "--ignore-not-found")
+        self.sliced = set(slices)
 
 
 class Manager:
-    """One replica. Its addresses are its own (10.9.0.11 and on), its ports those of the chart."""
+    """One replica, with the arguments of the chart's Deployment, at an address and ports of its own."""
 
     def __init__(self, installation, index=0, config=None, args=(), server=None, env=None):
         self.inst, self.cluster, self.index = installation, installation.cluster, index
         self.name, self.address = f"manager{index}", f"10.9.0.{11 + index}"
+        self.ports = {n: p + 10 * index for n, p in installation.ports.items()}
         self.args, self.env, self.server = list(args), env or {}, server
         self.dir = os.path.join(self.cluster.dir, self.name)
         self.log = os.path.join(self.cluster.dir, "log", self.name + ".log")
         self.config_file = os.path.join(self.dir, "config.yaml")
-        self.config = merge(merge({
-            "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", "namespace": NAMESPACE}, installation.config), {
-            "health": {"healthProbeBindAddress": f"{self.address}:{HEALTH_PORT}"}, "metrics": {"bindAddress": f"{self.address}:{METRICS_PORT}"},
-            "webhook": {"host": self.address, "port": WEBHOOK_PORT}, "visibilityServer": {"bindAddress": self.address, "bindPort": VISIBILITY_PORT}})
+        self.config = merge(installation.config, {
+            "health": {"healthProbeBindAddress": f"{self.address}:{self.ports['health']}"}, "metrics": {"bindAddress": f"{self.address}:{self.ports['metrics']}"},
+            "webhook": {"host": self.address, "port": self.ports["webhook"]}})
         self.config = merge(self.config, config or {})
 
+    def environment(self):
+        return {"POD_NAME": self.name, "POD_NAMESPACE": NAMESPACE, **self.env}
+
     def command(self):
-        """what starts it: the account's own rights, nothing more"""
+        """what starts it: with the account's own rights, nothing more"""
         os.makedirs(os.path.join(self.dir, "data"), mode=0o700, exist_ok=True)
         with open(self.config_file, "w") as f:
             yaml.safe_dump(self.config, f)
-        kubeconfig = self.cluster.service_account(NAMESPACE, self.inst.account, server=self.server)
-        return [BINARY, "manager", "--kubeconfig", kubeconfig, "--config", self.config_file, *self.args]
+        ours = {"--config": self.config_file, "--data-dir": os.path.join(self.dir, "data"), "--namespace": NAMESPACE,
+                **{f"--{n}-port": str(p) for n, p in self.ports.items()}}
+        args = []
+        for a in self.inst.container["args"]:
+            flag, eq, _ = a.partition("=")
+            args.append(f"{flag}={ours[flag]}" if eq and flag in ours else a)
+        return [BINARY, *args, "--kubeconfig=" + self.cluster.service_account(NAMESPACE, self.inst.account, server=self.server), *self.args]
+
+    def address_up(self):
+        with contextlib.suppress(control.Error):  # it may be there already
+            control.run("ip", "-n", self.cluster.netns, "addr", "add", self.address + "/24", "dev", "node0")
 
     def start(self, wait=True):
         if not os.access(BINARY, os.X_OK):
             raise control.Error(f"there is no {BINARY}: build first (./dev build), or set SLUICE_BINARY")
         if self.running():
             raise control.Error(f"{self.name} runs already")
-        with contextlib.suppress(control.Error):
-            control.run("ip", "-n", self.cluster.netns, "addr", "add", self.address + "/24", "dev", "node0")
-        self.cluster.spawn(self.name, self.command(), log=self.log, env={"POD_NAME": self.name, "POD_NAMESPACE": NAMESPACE, "SLUICE_DATA": os.path.join(self.dir, "data"), **self.env})
+        self.address_up()
+        self.cluster.spawn(self.name, self.command(), log=self.log, env=self.environment())
         if wait:
             self.wait_ready()
         return self
@@ -196,7 +188,7 @@ class Manager:
     def wait_ready(self, seconds=60):
         until = time.monotonic() + seconds
         while True:
-            got = self.http(HEALTH_PORT, "/readyz")
+            got = self.http(self.ports["health"], "/readyz")
             if got[0] == 200:
                 return self
             if not self.running():
@@ -209,7 +201,7 @@ class Manager:
         """/metrics -> {'name{labels}': value}"""
         token = self.cluster.kubectl("-n", NAMESPACE, "create", "token", self.inst.account).stdout.strip()
         for tls in (True, False):
-            status, text = self.http(METRICS_PORT, "/metrics", tls, {"Authorization": "Bearer " + token})
+            status, text = self.http(self.ports["metrics"], "/metrics", tls, {"Authorization": "Bearer " + token})
             if status == 200:
                 return {k: float(v) for k, v in (line.rsplit(None, 1) for line in text.splitlines() if line and not line.startswith("#"))}
         raise control.Error(f"{self.name}: no metrics: {status} {text[:300]}")
@@ -251,12 +243,11 @@ def main():
     if a.fresh:
         shutil.rmtree(m.dir, ignore_errors=True)
     argv = m.command()
-    with contextlib.suppress(control.Error):
-        control.run("ip", "-n", c.netns, "addr", "add", m.address + "/24", "dev", "node0")
+    m.address_up()
     m.join()
     argv = c.command(*argv)
     print(" ".join(argv), file=sys.stderr, flush=True)
-    os.execvpe(argv[0], argv, {**control.clean_env(), "POD_NAME": m.name, "POD_NAMESPACE": NAMESPACE, "SLUICE_DATA": os.path.join(m.dir, "data")})
+    os.execvpe(argv[0], argv, {**control.clean_env(), **m.environment()})
 
 
 if __name__ == "__main__":
