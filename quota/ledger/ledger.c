@@ -319,24 +319,42 @@ static int apply_timer(struct apply *a, const struct sl_ledger_op *op) {
     return put(a, SL_DB_TIMERS, SL_RECORD_TIMER, key, &rec, 0);
 }
 
-/* Deletes from the old end while it is too old or there are too many, at most budget; force: budget entries in any
- * case. */
+/* Does the data take more than three quarters of what the file may grow to? A commit needs room beside it: it copies
+ * what it changes. */
+static int is_crowded(struct apply *a, bool *ret) {
+    MDB_stat stat;
+    size_t pages = 0;
+    int rc = mdb_env_stat(a->l->env, &stat);
+    for (size_t i = 0; i < SL_DB__COUNT && !rc; i++) {
+        rc = mdb_stat(a->txn, a->l->db[i], &stat);
+        pages += stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages;
+    }
+    if (!rc)
+        *ret = pages > a->l->o.map_max_bytes / stat.ms_psize / 4 * 3;
+    return rc;
+}
+
+/* Deletes from the old end: at most budget entries that are too old or too many; up to twice what was added (and a few)
+ * when the file is crowded; exactly budget, if there are so many, when forced. */
 static int prune(struct apply *a, int64_t now_ms, size_t budget, bool force) {
     struct sl_ledger *l = a->l;
     MDB_stat stat;
     MDB_cursor *cursor;
+    bool crowded = false;
     int rc = mdb_stat(a->txn, l->db[SL_DB_HISTORY], &stat);
-    if (rc)
-        return rc;
-    rc = mdb_cursor_open(a->txn, l->db[SL_DB_HISTORY], &cursor);
+    if (!rc)
+        rc = is_crowded(a, &crowded);
+    if (!rc)
+        rc = mdb_cursor_open(a->txn, l->db[SL_DB_HISTORY], &cursor);
     if (rc)
         return rc;
     MDB_val key, value;
-    size_t left = stat.ms_entries;
-    for (size_t n = 0; n < budget && (rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST)) == 0; n++, left--) {
-        bool strange = key.mv_size != 16;
-        if (!force && !strange && left <= l->o.history_entries &&
-            (int64_t)sl_be64_get(key.mv_data) >= sl_sat_sub(now_ms, l->o.history_age_ms))
+    size_t left = stat.ms_entries, make_room = force ? budget : crowded ? a->added * 2 + 16 : 0;
+    int64_t oldest = sl_sat_sub(now_ms, l->o.history_age_ms);
+    for (size_t n = 0; (n < budget || n < make_room) && (rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST)) == 0;
+         n++, left--) {
+        bool due = key.mv_size != 16 || left > l->o.history_entries || (int64_t)sl_be64_get(key.mv_data) < oldest;
+        if (!due && n >= make_room)
             break;
         rc = mdb_cursor_del(cursor, 0);
         if (rc)
@@ -386,16 +404,24 @@ static int commit_once(struct sl_ledger *l) {
     return rc ? rc : finish(&a, apply_all(&a));
 }
 
-int sl_ledger_prune_now(struct sl_ledger *l, int64_t now_ms, bool force) {
+static int prune_once(struct sl_ledger *l, int64_t now_ms, size_t budget, bool force) {
     struct apply a = {.l = l, .next_sequence = l->next_sequence};
-    l->prune_at = now_ms + PRUNE_EVERY_MS;
     int rc = mdb_txn_begin(l->env, NULL, 0, &a.txn);
     if (rc)
         return rc;
-    rc = prune(&a, now_ms, l->o.prune_per_commit, force);
+    rc = prune(&a, now_ms, budget, force);
     if (!rc && force)
         rc = store_sequence(&a); /* so that something is written in any case */
     return finish(&a, rc);
+}
+
+int sl_ledger_prune_now(struct sl_ledger *l, int64_t now_ms, bool force) {
+    l->prune_at = now_ms + PRUNE_EVERY_MS;
+    int rc = MDB_MAP_FULL;
+    /* deleting copies pages too: with less and less it may still fit */
+    for (size_t budget = l->o.prune_per_commit; rc == MDB_MAP_FULL && budget; budget /= 8)
+        rc = prune_once(l, now_ms, budget, force);
+    return rc;
 }
 
 int sl_ledger_commit(struct sl_ledger *l, struct sl_err *err) {

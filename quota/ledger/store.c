@@ -127,7 +127,8 @@ int sl_ledger_store_fail(struct sl_ledger *l, int rc, const char *doing, struct 
     switch (rc) {
     case MDB_MAP_FULL:
     case ENOSPC:
-    case EDQUOT: state = SL_LEDGER_FULL; break;
+    case EDQUOT:
+    case EFBIG: state = SL_LEDGER_FULL; break;
     case EACCES:
     case EROFS:
     case EPERM: state = SL_LEDGER_READONLY; break;
