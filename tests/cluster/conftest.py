@@ -10,6 +10,7 @@ import pytest  # noqa: E402
 
 import cluster as control  # noqa: E402
 import manager as managers  # noqa: E402
+import proxy  # noqa: E402
 import support  # noqa: E402
 
 for name in [k for k in os.environ if k.lower().endswith("_proxy")]:
@@ -43,8 +44,16 @@ def installation(cluster):
 
 
 @pytest.fixture(scope="session")
-def one_manager(installation):
-    m = managers.Manager(installation).start().join()
+def line(cluster):
+    """what lies between manager and API server: it can be cut, stalled and refused"""
+    p = proxy.Proxy(cluster, 6443)
+    yield p
+    p.close()
+
+
+@pytest.fixture(scope="session")
+def one_manager(installation, line):
+    m = managers.Manager(installation, server=f"https://127.0.0.1:{line.port}").start().join()
     yield m
     if m.running():
         m.kill(signal.SIGTERM)
