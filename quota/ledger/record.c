@@ -47,6 +47,15 @@ static uint32_t checksum(const void *key, size_t key_len, const unsigned char *v
     return crc(crc(crc(0, key, key_len), value, 2), value + HEADER, len - HEADER);
 }
 
+bool sl_record_sign(const void *key, size_t key_len, unsigned char *value, size_t len) {
+    if (len < HEADER)
+        return false;
+    uint32_t sum = checksum(key, key_len, value, len);
+    for (int i = 0; i < 4; i++)
+        value[2 + i] = (unsigned char)(sum >> (24 - 8 * i));
+    return true;
+}
+
 void sl_record_done(struct sl_record *rec) {
     free(rec->bytes);
     free(rec->amounts);
@@ -177,9 +186,7 @@ int sl_record_encode(enum sl_record_kind kind, const void *key, size_t key_len, 
         rc = sl_buf_check(out, err);
     if (rc)
         return rc;
-    uint32_t sum = checksum(key, key_len, (const unsigned char *)out->data, out->len);
-    for (int i = 0; i < 4; i++)
-        out->data[2 + i] = (char)(sum >> (24 - 8 * i));
+    (void)sl_record_sign(key, key_len, (unsigned char *)out->data, out->len);
     return 0;
 }
 

@@ -36,6 +36,9 @@ SL_MUST int sl_record_from(const struct sl_ledger_reservation *r, struct sl_reco
 /* The same queue and the same amounts; both must be canonical (decoded). */
 bool sl_record_same_holding(const struct sl_ledger_reservation *a, const struct sl_ledger_reservation *b);
 
+/* Puts the right checksum into a value; false when it is too short to have one. For encoding, and for tests. */
+bool sl_record_sign(const void *key, size_t key_len, unsigned char *value, size_t len);
+
 void sl_be64_put(unsigned char *to, uint64_t v);
 uint64_t sl_be64_get(const void *from);
 

@@ -62,6 +62,10 @@ static int reserve_many(struct sl_ledger *l, int64_t now, int from, int to) {
 
 static void check_reservation(const struct sl_ledger_reservation *r) {
     int i = -1;
+    if (!strcmp(r->uid, "large")) {
+        assert_int_equal(r->amount_count, 200);
+        return;
+    }
     assert_int_equal(sscanf(r->uid, "uid-%d", &i), 1);
     assert_string_equal(r->name, r->uid);
     assert_int_equal(r->amount_count, 1);
@@ -461,6 +465,8 @@ static size_t use_damaged(const char *dir, const void *data, size_t len) {
     sl_ledger_begin(l, T0 + 11);
     for (int i = 0; i < 300; i++)
         release(l, i);
+    sl_ledger_release(l, "large",
+                      "x"); /* held by the pass before the last, which a damaged head of the file may bring back */
     assert_int_equal(sl_ledger_commit(l, NULL), 0);
     assert_int_equal(held(l), 20);
     sl_ledger_close(l);

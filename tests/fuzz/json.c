@@ -1,0 +1,38 @@
+/* JSON: parse, print, parse again; the two trees must be equal. Then the text as a merge patch and as a JSON patch of
+ * itself. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "sluice/base/json.h"
+#include "sluice/base/mem.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct sl_err err = SL_ERR_INIT;
+    SL_AUTO_JSON *tree = NULL, *again = NULL, *strict = NULL;
+    int rc = sl_json_parse((const char *)data, size, 1 << 20, &tree, &err);
+    SL_ASSERT(rc == 0 || ((rc == SL_INVALID || rc == SL_TOO_BIG) && err.text[0]));
+    SL_ASSERT((rc == 0) == (tree != NULL));
+    if (sl_json_parse_strict((const char *)data, size, 1 << 20, &strict, &err) == 0)
+        SL_ASSERT(sl_json_equal(strict, tree));
+    if (rc)
+        return 0;
+    char *text = sl_json_text(tree);
+    SL_AUTO_BUF b = SL_BUF_INIT(8 << 20);
+    sl_json_dump_pretty(tree, &b);
+    SL_ASSERT(sl_json_parse(sl_buf_text(&b), b.len, 8 << 20, &again, &err) == 0);
+    SL_ASSERT(sl_json_equal(tree, again));
+    free(text);
+
+    struct sl_json *merged = sl_json_merge_patch(sl_json_copy(tree), tree);
+    SL_ASSERT(merged);
+    sl_json_unref(merged);
+    struct sl_json *doc = sl_json_from("{'a':{'b':[1,2,{'c~d/e':true}]},'':{'':0}}"), *before = sl_json_copy(doc);
+    if (sl_json_patch_apply(&doc, tree, &err))
+        SL_ASSERT(sl_json_equal(doc, before) && err.text[0]);
+    SL_ASSERT(doc);
+    sl_json_unref(doc);
+    sl_json_unref(before);
+    return 0;
+}
