@@ -1,7 +1,8 @@
 /*
  * Job kinds as data: one `const struct sl_jobkind` per kind, found through the registry. All functions are pure over
  * JSON trees of the job as the API server gives it; they never change their arguments and accept anything that parses.
- * Results named `ret` are owned.
+ * Results named `ret` are owned. Patches carry the
+ * resourceVersion of the job that they were decided on.
  */
 #ifndef SLUICE_JOBS_JOBKIND_H
 #define SLUICE_JOBS_JOBKIND_H
@@ -10,15 +11,6 @@
 #include <stdint.h>
 
 #include "sluice/base/json.h"
-
-#define SL_QUEUE_LABEL          "kueue.x-k8s.io/queue-name"
-#define SL_PRIORITY_CLASS_LABEL "kueue.x-k8s.io/priority-class"
-#define SL_MAX_EXEC_LABEL       "kueue.x-k8s.io/max-exec-time-seconds"
-#define SL_JOB_UID_LABEL        "kueue.x-k8s.io/job-uid"
-#define SL_PREBUILT_NAME        "kueue.x-k8s.io/prebuilt-workload-name"
-#define SL_GATED_BY_ANNOTATION  "kueue.x-k8s.io/admission-gated-by"
-#define SL_STOPPING_ANNOTATION  "kueue.x-k8s.io/stopping"
-#define SL_IN_USE_FINALIZER     "kueue.x-k8s.io/resource-in-use"
 
 /* Next write of a stop; see sl_job_stop_next. */
 enum sl_stop_step {
