@@ -139,3 +139,31 @@ def test_a_killed_owner_leaves_nothing_behind(tmp_path):
     while os.path.exists(os.path.join(control.state_root(), name)) or os.path.exists(os.path.join(control.NETNS, "sluice-" + name)):
         assert time.monotonic() < end, "the guard did not clean up"
         time.sleep(0.1)
+
+
+@pytest.mark.parametrize("lines, faults", [
+    ([], 2),  # it agrees, so it has to come off the list: once for each place
+    (["step 1/objects/a/x: expected 1, got 2", "step 2/objects/b/y: expected 1, got 2"], 0),
+    (["step 1/objects/a/x: expected 1, got 2"], 1),
+    (["step 1/objects/a/x: expected 1, got 2", "step 2/objects/b/y: expected 1, got 2", "step 2/objects/c: expected 1, got 2"], 1),
+])
+def test_known_differences_cannot_rot(tmp_path, lines, faults):
+    sys.path.insert(0, os.path.join(control.REPO, "tests", "journeys"))
+    import play
+    k = play.Known(None, [])
+    k.differ = {"s": {"story": "s", "at": ["/a/x$", "/b/y$"], "reason": "r"}}
+    assert len(k.judge("s", lines)) == faults
+    assert k.judge("other", lines) == lines
+
+
+def test_known_differences_name_stories_that_exist_and_give_reasons(tmp_path):
+    import shutil
+
+    import play
+    folder = os.path.join(control.REPO, "tests", "journeys")
+    for f in play.FILES:
+        shutil.copy(os.path.join(folder, f), tmp_path)
+    for text, fault in (("differ: []\nlater: [{story: no such story, reason: x}]\n", "no such story"), ("differ: []\nlater: [{story: job fails}]\n", "no reason")):
+        (tmp_path / "differences.yaml").write_text(text)
+        with pytest.raises(SystemExit, match=fault):
+            play.Known(str(tmp_path / "differences.yaml"), [])
