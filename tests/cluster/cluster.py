@@ -259,7 +259,7 @@ class Cluster:
         run("ip", "netns", "add", self.netns)
         for cmd in ("link set lo up", "link add node0 type veth peer name node1", f"addr add {NODE_IP}/24 dev node0", "link set node0 up", "link set node1 up",
                     f"route add default via {GATEWAY}", f"addr add {SERVICE_IP}/32 dev lo"):
-            run("ip", "-n", self.netns, *cmd.split())
+            run(*self.command("ip", *cmd.split()))
 
     def enter(self):
         """this thread, and those it starts from now on, live in the cluster's network; leave() ends it"""

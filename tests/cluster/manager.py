@@ -134,7 +134,7 @@ class Manager:
 
     def address_up(self):
         with contextlib.suppress(control.Error):  # it may be there already
-            control.run("ip", "-n", self.cluster.netns, "addr", "add", self.address + "/24", "dev", "node0")
+            control.run(*self.cluster.command("ip", "addr", "add", self.address + "/24", "dev", "node0"))
 
     def start(self, wait=True):
         if not os.access(BINARY, os.X_OK):
