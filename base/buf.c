@@ -1,4 +1,5 @@
-/* Bounded buffer: capacity doubles up to max; the byte behind len is always NUL, so cap >= len + 1 whenever data is set. */
+/* Bounded buffer: capacity doubles up to max; the byte behind len is always NUL, so cap >= len + 1 whenever data is
+ * set. */
 #include "sluice/base/buf.h"
 
 #include <stdint.h>
@@ -14,6 +15,7 @@ void sl_buf_done(struct sl_buf *b) {
     free(b->data);
     b->data = NULL;
     b->len = b->cap = 0;
+    b->failed = false;
 }
 
 void sl_buf_clear(struct sl_buf *b) {
@@ -36,6 +38,8 @@ static bool room(struct sl_buf *b, size_t more) {
     size_t cap = b->cap ? b->cap : 64;
     while (cap < need)
         cap *= 2;
+    if (cap - 1 > b->max) /* never more than the maximum and its NUL */
+        cap = b->max + 1;
     char *data = realloc(b->data, cap);
     if (!data) {
         b->failed = true;
@@ -55,8 +59,12 @@ void sl_buf_add(struct sl_buf *b, const void *data, size_t len) {
     b->data[b->len] = 0;
 }
 
-void sl_buf_puts(struct sl_buf *b, const char *text) { sl_buf_add(b, text, strlen(text)); }
-void sl_buf_putc(struct sl_buf *b, char c) { sl_buf_add(b, &c, 1); }
+void sl_buf_puts(struct sl_buf *b, const char *text) {
+    sl_buf_add(b, text, strlen(text));
+}
+void sl_buf_putc(struct sl_buf *b, char c) {
+    sl_buf_add(b, &c, 1);
+}
 
 void sl_buf_vprintf(struct sl_buf *b, const char *format, va_list args) {
     char small[256];
@@ -81,7 +89,9 @@ void sl_buf_printf(struct sl_buf *b, const char *format, ...) {
     va_end(args);
 }
 
-const char *sl_buf_text(const struct sl_buf *b) { return b->data ? b->data : ""; }
+const char *sl_buf_text(const struct sl_buf *b) {
+    return b->data ? b->data : "";
+}
 
 char *sl_buf_take(struct sl_buf *b) {
     if (b->failed)
@@ -104,15 +114,17 @@ void sl_buf_add_base64(struct sl_buf *b, const void *data, size_t len) {
         b->failed = true;
         return;
     }
+    b->data[b->len] = 0; /* also when nothing follows */
     for (size_t i = 0; i < len; i += 3) {
         unsigned v = (unsigned)p[i] << 16 | (i + 1 < len ? (unsigned)p[i + 1] << 8 : 0) | (i + 2 < len ? p[i + 2] : 0u);
-        char four[4] = {base64_digits[v >> 18], base64_digits[v >> 12 & 63], i + 1 < len ? base64_digits[v >> 6 & 63] : '=',
-                        i + 2 < len ? base64_digits[v & 63] : '='};
+        char four[4] = {base64_digits[v >> 18], base64_digits[v >> 12 & 63],
+                        i + 1 < len ? base64_digits[v >> 6 & 63] : '=', i + 2 < len ? base64_digits[v & 63] : '='};
         sl_buf_add(b, four, 4);
     }
 }
 
 int sl_buf_add_unbase64(struct sl_buf *b, const char *text, size_t len, struct sl_err *err) {
+    size_t before = b->len;
     if (len % 4)
         return sl_err_set(err, SL_INVALID, "base64: length is not a multiple of 4");
     for (size_t i = 0; i < len; i += 4) {
@@ -123,8 +135,11 @@ int sl_buf_add_unbase64(struct sl_buf *b, const char *text, size_t len, struct s
             const char *at = c ? strchr(base64_digits, c) : NULL;
             if (c == '=' && j >= 2 && i + 4 == len)
                 pad++;
-            else if (!at || pad)
+            else if (!at || pad) {
+                if (b->data)
+                    b->data[b->len = before] = 0;
                 return sl_err_set(err, SL_INVALID, "base64: character %zu is not allowed", i + j);
+            }
             v = v << 6 | (c == '=' ? 0u : (unsigned)(at - base64_digits));
         }
         char three[3] = {(char)(v >> 16), (char)(v >> 8), (char)v};

@@ -10,10 +10,21 @@ static int64_t read_clock(clockid_t id) {
     clock_gettime(id, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
-int64_t sl_now_wall_ms(void) { return read_clock(CLOCK_REALTIME); }
-int64_t sl_now_mono_ms(void) { return read_clock(CLOCK_MONOTONIC); }
+int64_t sl_now_wall_ms(void) {
+    return read_clock(CLOCK_REALTIME);
+}
+int64_t sl_now_mono_ms(void) {
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+#define YEAR_0    (-62167219200000)
+#define YEAR_9999 253402300799999
 
 static void split(int64_t wall_ms, struct tm *tm, int *ms) {
+    if (wall_ms < YEAR_0)
+        wall_ms = YEAR_0;
+    if (wall_ms > YEAR_9999)
+        wall_ms = YEAR_9999;
     int64_t s = wall_ms / 1000;
     *ms = (int)(wall_ms % 1000);
     if (*ms < 0) {
@@ -28,8 +39,8 @@ char *sl_time_format(int64_t wall_ms, char *text) {
     struct tm tm;
     int ms;
     split(wall_ms, &tm, &ms);
-    snprintf(text, SL_TIME_TEXT, "%04d-%02d-%02dT%02d:%02d:%02dZ", (tm.tm_year + 1900) % 10000, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour,
-             tm.tm_min, tm.tm_sec);
+    snprintf(text, SL_TIME_TEXT, "%04d-%02d-%02dT%02d:%02d:%02dZ", (tm.tm_year + 1900) % 10000, tm.tm_mon + 1,
+             tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
     return text;
 }
 
@@ -37,8 +48,8 @@ char *sl_time_format_micro(int64_t wall_ms, char *text) {
     struct tm tm;
     int ms;
     split(wall_ms, &tm, &ms);
-    snprintf(text, SL_TIME_TEXT, "%04d-%02d-%02dT%02d:%02d:%02d.%03d000Z", (tm.tm_year + 1900) % 10000, tm.tm_mon + 1, tm.tm_mday,
-             tm.tm_hour, tm.tm_min, tm.tm_sec, ms);
+    snprintf(text, SL_TIME_TEXT, "%04d-%02d-%02dT%02d:%02d:%02d.%03d000Z", (tm.tm_year + 1900) % 10000, tm.tm_mon + 1,
+             tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, ms);
     return text;
 }
 
@@ -53,21 +64,28 @@ static bool digits(const char **p, int n, int *ret) {
     return true;
 }
 
+static int days_in(int year, int month) {
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    return days[month - 1] + (month == 2 && leap);
+}
+
 bool sl_time_parse(const char *text, int64_t *ret) {
     if (!text)
         return false;
     struct tm tm = {0};
     const char *p = text;
-    if (!digits(&p, 4, &tm.tm_year) || *p++ != '-' || !digits(&p, 2, &tm.tm_mon) || *p++ != '-' || !digits(&p, 2, &tm.tm_mday) ||
-        (*p != 'T' && *p != 't') || !digits((p++, &p), 2, &tm.tm_hour) || *p++ != ':' || !digits(&p, 2, &tm.tm_min) || *p++ != ':' ||
-        !digits(&p, 2, &tm.tm_sec))
+    if (!digits(&p, 4, &tm.tm_year) || *p++ != '-' || !digits(&p, 2, &tm.tm_mon) || *p++ != '-' ||
+        !digits(&p, 2, &tm.tm_mday) || (*p != 'T' && *p != 't') || !digits((p++, &p), 2, &tm.tm_hour) || *p++ != ':' ||
+        !digits(&p, 2, &tm.tm_min) || *p++ != ':' || !digits(&p, 2, &tm.tm_sec))
         return false;
-    if (tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour > 23 || tm.tm_min > 59 || tm.tm_sec > 60)
+    if (tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1 || tm.tm_mday > days_in(tm.tm_year, tm.tm_mon) ||
+        tm.tm_hour > 23 || tm.tm_min > 59 || tm.tm_sec > 60)
         return false;
     int ms = 0;
     if (*p == '.') {
         int weight = 100, seen = 0;
-        for (p++; *p >= '0' && *p <= '9' && seen < 9; p++, seen++) {
+        for (p++; *p >= '0' && *p <= '9'; p++, seen = 1) {
             ms += (*p - '0') * weight;
             weight /= 10;
         }
@@ -97,7 +115,8 @@ bool sl_duration_parse(const char *text, int64_t *ret_ms) {
     static const struct {
         const char *unit;
         int64_t ns;
-    } units[] = {{"ns", 1}, {"us", 1000}, {"\xc2\xb5s", 1000}, {"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000}};
+    } units[] = {{"ns", 1},       {"us", 1000},      {"\xc2\xb5s", 1000}, {"\xce\xbcs", 1000},
+                 {"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000},  {"h", 3600000000000}};
     if (!text || !*text)
         return false;
     bool negative = *text == '-';

@@ -22,6 +22,7 @@ int sl_file_read(const char *path, struct sl_buf *out, struct sl_err *err) {
         return e == ENOENT ? SL_NOT_FOUND : SL_IO;
     }
     int rc = 0;
+    size_t before = out->len;
     for (;;) {
         char chunk[16384];
         ssize_t n = read(fd, chunk, sizeof chunk);
@@ -39,6 +40,8 @@ int sl_file_read(const char *path, struct sl_buf *out, struct sl_err *err) {
             break;
         }
     }
+    if (rc && out->data)
+        out->data[out->len = before] = 0;
     if (!in)
         close(fd);
     return rc;
@@ -50,13 +53,13 @@ int sl_file_write(const char *path, const void *data, size_t len, int mode, stru
     if (fd < 0)
         return sl_err_set(err, SL_IO, "%s: %s", temp, strerror(errno));
     const char *p = data;
-    bool ok = true;
+    bool ok = fchmod(fd, (mode_t)mode) == 0; /* not what the umask or an old temporary file makes of it */
     for (size_t done = 0; ok && done < len;) {
         ssize_t n = write(fd, p + done, len - done);
-        if (n < 0 && errno != EINTR)
-            ok = false;
-        else if (n > 0)
+        if (n > 0)
             done += (size_t)n;
+        else if (n == 0 || errno != EINTR)
+            ok = false;
     }
     ok = ok && fsync(fd) == 0;
     ok = close(fd) == 0 && ok;

@@ -26,4 +26,6 @@ int sl_parse_i64(const char *text, size_t len, int64_t *ret, struct sl_err *err)
     return 0;
 }
 
-bool sl_parse_int(const char *text, int64_t *ret) { return text && parse(text, strlen(text), true, ret); }
+bool sl_parse_int(const char *text, int64_t *ret) {
+    return text && parse(text, strlen(text), true, ret);
+}

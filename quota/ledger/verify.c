@@ -49,6 +49,7 @@ struct tree {
 struct check {
     int fd;
     uint64_t size, pages, last_page;
+    uint64_t accounted; /* pages in use, then also free ones */
     size_t page_size;
     unsigned char *seen; /* a bit per page in the file */
     struct sl_err *err;
@@ -91,12 +92,13 @@ static int read_at(const struct check *c, uint64_t offset, void *to, size_t len)
     return 0;
 }
 
-static int claim(const struct check *c, uint64_t page) {
+static int claim(struct check *c, uint64_t page) {
     if (page < 2 || page >= c->pages || page > c->last_page)
         return damaged(c, page, "outside of the file");
     if (c->seen[page / 8] & 1u << page % 8)
         return damaged(c, page, "used twice");
     c->seen[page / 8] |= (unsigned char)(1u << page % 8);
+    c->accounted++;
     return 0;
 }
 
@@ -136,6 +138,7 @@ static int check_free_list(struct check *c, uint64_t page, const unsigned char *
         if (id < c->pages)
             c->seen[id / 8] |= (unsigned char)(1u << id % 8);
         previous = id;
+        c->accounted++;
     }
     return 0;
 }
@@ -188,8 +191,14 @@ static int compare_keys(enum role role, const unsigned char *a, size_t a_len, co
     return d ? d : a_len < b_len ? -1 : a_len > b_len;
 }
 
-static int check_page(struct check *c, uint64_t page, int level, const struct tree *t, enum role role, enum pass pass,
-                      struct tree *counted) {
+/* What the parents promise of the keys of a page: from low on, below high; NULL: no bound. */
+struct bounds {
+    const unsigned char *low, *high;
+    size_t low_len, high_len;
+};
+
+static int check_page(struct check *c, uint64_t page, int level, const struct tree *t, struct bounds bounds,
+                      enum role role, enum pass pass, struct tree *counted) {
     int rc = pass == MARK ? claim(c, page) : 0;
     if (rc)
         return rc;
@@ -214,10 +223,15 @@ static int check_page(struct check *c, uint64_t page, int level, const struct tr
         size_t key = u16(p + at + 6);
         if (key > MAX_KEY || at + NODE_HEADER + key > c->page_size || (leaf && !key))
             return damaged(c, page, "impossible key");
-        /* the first key of a branch page is never compared */
-        if (i > (leaf ? 0u : 1u) &&
-            compare_keys(role, p + previous + NODE_HEADER, u16(p + previous + 6), p + at + NODE_HEADER, key) >= 0)
-            return damaged(c, page, "keys out of order");
+        const unsigned char *text = p + at + NODE_HEADER;
+        if (leaf || i) { /* the first key of a branch page is never compared */
+            if (i > (leaf ? 0u : 1u) &&
+                compare_keys(role, p + previous + NODE_HEADER, u16(p + previous + 6), text, key) >= 0)
+                return damaged(c, page, "keys out of order");
+            if ((bounds.low && compare_keys(role, text, key, bounds.low, bounds.low_len) < 0) ||
+                (bounds.high && compare_keys(role, text, key, bounds.high, bounds.high_len) >= 0))
+                return damaged(c, page, "keys that do not belong here");
+        }
         previous = at;
         size_t node = NODE_HEADER + key;
         if (leaf) {
@@ -225,7 +239,20 @@ static int check_page(struct check *c, uint64_t page, int level, const struct tr
             node += u16(p + at + 4) & NODE_BIG ? 8 : u16(p + at) | (size_t)u16(p + at + 2) << 16;
         } else {
             uint64_t child = u16(p + at) | (uint64_t)u16(p + at + 2) << 16 | (uint64_t)u16(p + at + 4) << 32;
-            rc = check_page(c, child, level + 1, t, role, pass, counted);
+            struct bounds inner = bounds;
+            if (i) {
+                inner.low = text;
+                inner.low_len = key;
+            }
+            if (i + 1 < n) {
+                size_t next = u16(p + PAGE_HEADER + 2 * (i + 1));
+                if (next < upper || next + NODE_HEADER > c->page_size ||
+                    next + NODE_HEADER + u16(p + next + 6) > c->page_size)
+                    return damaged(c, page, "entry outside of its page");
+                inner.high = p + next + NODE_HEADER;
+                inner.high_len = u16(p + next + 6);
+            }
+            rc = check_page(c, child, level + 1, t, inner, role, pass, counted);
         }
         if (rc)
             return rc;
@@ -245,7 +272,7 @@ static int check_tree(struct check *c, const struct tree *t, enum role role, enu
     if (t->root != NO_ROOT) {
         if (t->depth < 1 || t->depth > MAX_DEPTH)
             return sl_err_set(c->err, SL_CORRUPT, "ledger file: database of depth %d", t->depth);
-        int rc = check_page(c, t->root, 1, t, role, pass, &counted);
+        int rc = check_page(c, t->root, 1, t, (struct bounds){NULL, NULL, 0, 0}, role, pass, &counted);
         if (rc)
             return rc;
     } else if (t->depth) {
@@ -291,7 +318,12 @@ static int check_file(struct check *c) {
     int rc = check_tree(c, &trees[0], FREE_DB, MARK);
     if (!rc)
         rc = check_tree(c, &trees[1], MAIN_DB, MARK);
-    return rc ? rc : check_tree(c, &trees[0], FREE_DB, FREE_LISTS);
+    if (!rc)
+        rc = check_tree(c, &trees[0], FREE_DB, FREE_LISTS);
+    if (!rc && c->accounted != c->last_page - 1) /* all but the two metas */
+        rc = sl_err_set(c->err, SL_CORRUPT, "ledger file: %llu pages of %llu are accounted for",
+                        (unsigned long long)c->accounted, (unsigned long long)c->last_page - 1);
+    return rc;
 }
 
 int sl_ledger_verify_file(const char *path, struct sl_err *err) {

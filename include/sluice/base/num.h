@@ -26,7 +26,7 @@ static inline int64_t sl_sat_mul(int64_t a, int64_t b) {
         return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
     return r;
 }
-/* Whole text must be an optional '-' and 1-19 digits within int64; SL_INVALID otherwise. */
+/* Whole text must be an optional '-' and digits (leading zeros are fine) within int64; SL_INVALID otherwise. */
 SL_MUST int sl_parse_i64(const char *text, size_t len, int64_t *ret, struct sl_err *err);
 /* The same for what Go's strconv.Atoi takes (an optional '+' too). */
 bool sl_parse_int(const char *text, int64_t *ret);
