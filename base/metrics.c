@@ -162,19 +162,29 @@ static bool value_at(const char *key, int position, const char *value) {
     return strlen(value) == n && !strncmp(key, value, n);
 }
 
-void sl_metric_drop(const char *label, const char *value, const char *label2, const char *value2) {
-    pthread_mutex_lock(&lock);
-    for (size_t m = 0; m < SL_M__COUNT; m++) {
-        int a = label_position(&rows[m], label), b = label2 ? label_position(&rows[m], label2) : -1;
-        if (a < 0 || (label2 && b < 0))
-            continue;
-        SL_MAP_EACH(&all[m], e) {
-            if (value_at(e->key, a, value) && (!label2 || value_at(e->key, b, value2))) {
-                SL_AUTO_FREE char *key = sl_xstrdup(e->key);
-                remove_key((enum sl_metric)m, key);
-            }
+/* Under the lock. */
+static void drop_series(enum sl_metric m, const char *label, const char *value, const char *label2, const char *value2) {
+    int a = label_position(&rows[m], label), b = label2 ? label_position(&rows[m], label2) : -1;
+    if (a < 0 || (label2 && b < 0))
+        return;
+    SL_MAP_EACH(&all[m], e) {
+        if (value_at(e->key, a, value) && (!label2 || value_at(e->key, b, value2))) {
+            SL_AUTO_FREE char *key = sl_xstrdup(e->key);
+            remove_key(m, key);
         }
     }
+}
+
+void sl_metric_drop(const char *label, const char *value, const char *label2, const char *value2) {
+    pthread_mutex_lock(&lock);
+    for (size_t m = 0; m < SL_M__COUNT; m++)
+        drop_series((enum sl_metric)m, label, value, label2, value2);
+    pthread_mutex_unlock(&lock);
+}
+
+void sl_metric_drop_one(enum sl_metric m, const char *label, const char *value) {
+    pthread_mutex_lock(&lock);
+    drop_series(m, label, value, NULL, NULL);
     pthread_mutex_unlock(&lock);
 }
 

@@ -35,6 +35,7 @@ static enum MHD_Result page(struct sl_probes *p, struct MHD_Connection *c) {
     if (p->page.before)
         p->page.before(p->page.payload);
     struct sl_buf out = SL_BUF_INIT(MAX_PAGE);
+    sl_metrics_process();
     sl_metrics_expose(&out);
     size_t len = out.len;
     char *text = sl_buf_take(&out);

@@ -26,8 +26,11 @@ double sl_metric_get(enum sl_metric m, const char *const *labels); /* value, or 
 void sl_metric_del(enum sl_metric m, const char *const *labels);
 /* Drops every series, of all metrics, whose label `label` has `value` (and, when label2 is not NULL, label2 has value2). */
 void sl_metric_drop(const char *label, const char *value, const char *label2, const char *value2);
+/* The same for one metric. */
+void sl_metric_drop_one(enum sl_metric m, const char *label, const char *value);
 void sl_metric_clear(enum sl_metric m); /* all series of one metric */
 void sl_metrics_expose(struct sl_buf *out); /* the whole page, text format 0.0.4 */
+void sl_metrics_process(void); /* sets process_*: start, CPU time, resident memory, descriptors. Call before exposing. */
 void sl_metrics_reset(void);                /* for tests */
 
 #endif
