@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sluice/api/types.h"
 #include "sluice/base/json.h"
 
 enum sl_gpu_mode {
@@ -31,10 +32,10 @@ struct sl_gpu_class {
 };
 
 struct sl_gpu_rules; /* immutable; shared between threads */
-/* gpuResources: [{match, mode, countAs}]; NULL: none. match is exact, "prefix*" or "*suffix"; mode WHOLE, SHARED, MIG,
- * MEM, CORE, MON or NIC; countAs quantity, one or none (default: by mode). SL_INVALID names the field; at most 256
- * rows. */
-SL_MUST int sl_gpu_rules_new(const struct sl_json *gpu_resources, struct sl_gpu_rules **ret, struct sl_err *err);
+/* Rows of the configuration, searched before the table: "match", "match=MODE" or "match=MODE:count", where match is a
+ * name with at most one '*', MODE one of WHOLE (default), SHARED, MIG, MEM, CORE, MON, NIC, and count one of quantity,
+ * one, none (default by mode). SL_INVALID names the row; at most 256. */
+SL_MUST int sl_gpu_rules_new(const char *const *rows, size_t n, struct sl_gpu_rules **ret, struct sl_err *err);
 void sl_gpu_rules_free(struct sl_gpu_rules *r);
 
 struct sl_gpu_class sl_gpu_classify(const struct sl_gpu_rules *rules, const char *resource); /* rules may be NULL */
@@ -55,6 +56,10 @@ struct sl_gpu_use {
 struct sl_gpu_use sl_gpu_scan(const struct sl_gpu_rules *rules, const struct sl_json *pod_template);
 /* One container asks for a positive amount of a GPU resource. */
 bool sl_gpu_container(const struct sl_gpu_rules *rules, const struct sl_json *container);
+enum sl_sharing { SL_SHARING_NONE, SL_SHARING_TIME_SLICING, SL_SHARING_MPS };
+/* How the devices of a flavor are shared, by its node labels or its annotation sluice.dev/sharing-strategy. */
+enum sl_sharing sl_gpu_flavor_sharing(const struct sl_labels *node_labels, const struct sl_labels *annotations);
+
 /* Names of the GPU resources that the template asks for, in order of appearance, each once; borrowed from the tree.
  * Returns how many of at most max were found. */
 size_t sl_gpu_resources(const struct sl_gpu_rules *rules, const struct sl_json *pod_template, const char **names,

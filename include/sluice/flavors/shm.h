@@ -15,14 +15,12 @@
 #define SL_SHM_SCOPE_ANNOTATION "sluice.dev/shm-scope"
 #define SL_SHM_VOLUME           "sluice-dshm"
 
-struct sl_shm_config {               /* configuration section `shm` */
-    char *size;                      /* default size value; NULL: auto */
-    char *scope;                     /* NULL: pod */
-    int64_t max, max_without_limits; /* bytes; 64Gi and 32Gi */
+struct sl_shm_config {               /* what applies when no annotation says anything; texts borrowed */
+    const char *size, *scope;        /* auto | off | quantity | n%; pod | gpu */
+    int64_t max, max_without_limits; /* bytes */
 };
-/* {size, scope, max, maxWithoutLimits}; NULL: defaults. SL_INVALID names the field (shm.max). */
-SL_MUST int sl_shm_config_decode(const struct sl_json *shm, struct sl_shm_config *ret, struct sl_err *err);
-void sl_shm_config_done(struct sl_shm_config *c);
+#define SL_SHM_CONFIG_DEFAULT                                                                                          \
+    { "auto", "pod", (int64_t)64 << 30, (int64_t)32 << 30 }
 
 struct sl_shm_input {
     const struct sl_json *pod_template;    /* metadata and spec */
@@ -38,12 +36,11 @@ struct sl_shm_input {
 };
 struct sl_shm_plan {
     bool inject;
-    bool new_volume;          /* else `volume` exists already */
-    char volume[64];          /* name of the volume to mount; longer names of users' volumes: see volume_ref */
-    const char *volume_ref;   /* name to use: volume, or borrowed from the template */
+    bool new_volume;          /* else `volume` is there already */
+    const char *volume;       /* name; constant, or borrowed from the template */
     int64_t size_mi;          /* of a new volume */
     size_t mounts;            /* containers that get a mount */
-    bool *regular, *init;     /* which, by index; as long as the template's lists */
+    bool *regular, *init;     /* which of containers and initContainers, by index */
     struct sl_json *warnings; /* array of texts, never NULL after planning */
 };
 void sl_shm_plan(const struct sl_shm_input *in, struct sl_shm_plan *ret);

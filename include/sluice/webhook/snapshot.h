@@ -6,6 +6,7 @@
 #ifndef SLUICE_WEBHOOK_SNAPSHOT_H
 #define SLUICE_WEBHOOK_SNAPSHOT_H
 
+#include "sluice/api/config.h"
 #include "sluice/api/types.h"
 #include "sluice/base/json.h"
 #include "sluice/flavors/gpu.h"
@@ -13,18 +14,10 @@
 
 struct sl_snapshot;
 
-/* Parts of the configuration that handlers need. */
-struct sl_handler_config {
-    bool manage_unlabelled;                   /* manageJobsWithoutQueueName */
-    bool manage_unlabelled_gpu;               /* manageGPUJobsWithoutQueueName: only those that are GPU jobs */
-    const struct sl_json *namespace_selector; /* managedJobsNamespaceSelector (LabelSelector); NULL: every namespace */
-    const struct sl_json *gpu_resources;      /* gpuResources, or NULL */
-    const struct sl_json *shm;                /* shm, or NULL */
-    const char *const *frameworks;            /* integrations.frameworks, NULL-terminated; NULL: batch/job */
-};
-
-/* Building, by one thread. SL_INVALID names the field of the configuration. */
-SL_MUST int sl_snapshot_new(const struct sl_handler_config *config, struct sl_snapshot **ret, struct sl_err *err);
+/* Building, by one thread. own_namespace: ours, which is never managed unless the configuration selects namespaces
+ * itself. SL_INVALID names the part of the configuration. */
+SL_MUST int sl_snapshot_new(const struct sl_config *config, const char *own_namespace, struct sl_snapshot **ret,
+                            struct sl_err *err);
 /* The same configuration as `old`, no objects: cheap. */
 struct sl_snapshot *sl_snapshot_renew(const struct sl_snapshot *old);
 /* labels: all of the namespace; annotations: those that begin with sluice.dev/ (NULL: none). */
