@@ -306,7 +306,6 @@ def test_ca_rotated_under_load(cluster, kube, space, manager, tmp_path):
     key.chmod(0o600)
     old = tmp_path / "old.crt"
     old.write_bytes(base64.b64decode(before["ca.crt"]))
-    subprocess.run(["openssl", "x509", "-in", str(old), "-signkey", str(key), "-days", "30", "-clrext", "-out", str(tmp_path / "x.crt")], check=True, capture_output=True)
     aged = near_its_end(old, key, tmp_path)
     kube.raw("PATCH", f"/api/v1/namespaces/{managers.NAMESPACE}/secrets/sluice-webhook-server-cert", {"data": {"ca.crt": base64.b64encode(aged).decode()}}, "application/merge-patch+json")
     until(lambda: secret_of(kube).get("ca-next.crt"), "a successor in the Secret", 90)
