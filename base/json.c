@@ -12,6 +12,7 @@
 
 #include "sluice/base/mem.h"
 #include "sluice/base/num.h"
+#include "sluice/base/utf8.h"
 
 #define MAX_ELEMENTS 2000000
 
@@ -84,6 +85,14 @@ int sl_json_parse(const char *text, size_t len, size_t max_bytes, struct sl_json
 }
 int sl_json_parse_strict(const char *text, size_t len, size_t max_bytes, struct sl_json **ret, struct sl_err *err) {
     return parse(text, len, max_bytes, JSON_REJECT_DUPLICATES, ret, err);
+}
+
+struct sl_json *sl_json_from_text(const char *text) {
+    struct sl_json *j = NULL;
+    struct sl_err err = SL_ERR_INIT;
+    if (sl_json_parse(text, strlen(text), 64u << 20, &j, &err))
+        sl_assert_failed(err.text, __FILE__, __LINE__);
+    return j;
 }
 
 struct sl_json *sl_json_from(const char *text) {
@@ -176,26 +185,13 @@ struct sl_json *sl_json_new_int(int64_t v) { return ours(json_integer(v)); }
 struct sl_json *sl_json_new_bool(bool v) { return ours(json_boolean(v)); }
 struct sl_json *sl_json_new_str(const char *text) { return text ? sl_json_new_strn(text, strlen(text)) : sl_json_new_null(); }
 
-/* Length of the valid UTF-8 sequence at p (1-4), or 0. */
-static size_t utf8_at(const unsigned char *p, size_t left) {
-    size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
-    if (n == 0 || n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 struct sl_json *sl_json_new_strn(const char *text, size_t len) {
     json_t *j = json_stringn(text, len);
     if (j)
         return ours(j);
     struct sl_buf fixed = SL_BUF_INIT(SIZE_MAX / 8);
     for (size_t i = 0; i < len;) {
-        size_t n = utf8_at((const unsigned char *)text + i, len - i);
+        size_t n = sl_utf8_at(text + i, len - i);
         if (n)
             sl_buf_add(&fixed, text + i, n);
         else

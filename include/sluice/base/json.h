@@ -27,6 +27,7 @@ SL_MUST int sl_json_parse_strict(const char *text, size_t len, size_t max_bytes,
 SL_MUST int sl_json_parse_limited(const char *text, size_t len, size_t max_bytes, size_t max_elements, struct sl_json **ret, struct sl_err *err);
 /* For constants and tests: aborts on malformed text. Single quotes stand for double quotes. */
 struct sl_json *sl_json_from(const char *text);
+struct sl_json *sl_json_from_text(const char *text); /* text that sl_json_text made: aborts when it is not JSON */
 struct sl_json *sl_json_fromf(const char *format, ...) SL_PRINTF(1, 2);
 
 struct sl_json *sl_json_ref(const struct sl_json *j); /* NULL gives NULL */

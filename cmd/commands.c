@@ -1,0 +1,78 @@
+/* The table of verbs, and the options they share. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sluice/base/mem.h"
+#include "sluice/cmd/command.h"
+
+const struct sl_command sl_commands[] = {
+    {"manager", "run the quota manager and its webhooks", "see docs/operations.md for every flag", sl_cmd_manager},
+    {"simulate", "play manifests or decision scenarios without a cluster",
+     "sluice simulate PATH... [--config FILE] [--run-time 10m] [--until 24h] [-o text|json]\n"
+     "sluice simulate --scenario FILE [--config FILE] [--check] [-o json]",
+     sl_cmd_simulate},
+    {"lint", "check manifests with the rules of the webhooks", "sluice lint PATH... [-o text|json]", sl_cmd_lint},
+    {"explain", "say why a workload waits", "sluice explain [-n NAMESPACE] WORKLOAD|job/NAME [--kubeconfig FILE] [--simulate PATH]... [-o text|json]", sl_cmd_explain},
+    {"status", "show queues, what they use and who waits", "sluice status [--kubeconfig FILE] [--config FILE] [-o text|json]", sl_cmd_status},
+    {"history", "show who took and returned quota", "sluice history --data-dir DIR [--queue NAME] [--namespace NS] [--limit N] [-o text|json]", sl_cmd_history},
+    {"check", "ask a running manager whether it is well", "sluice check --url http://HOST:PORT/readyz", sl_cmd_check},
+    {"version", "print the version", "sluice version", sl_cmd_version},
+    {NULL, NULL, NULL, NULL},
+};
+
+int sl_cmd_version(int argc, char **argv) {
+    (void)argc;
+    (void)argv;
+    printf("sluice %s\n", SL_VERSION);
+    return SL_EXIT_OK;
+}
+
+static const struct sl_option *find(const struct sl_option *options, const char *name, size_t len) {
+    for (; options->name; options++)
+        if ((strlen(options->name) == len && !strncmp(options->name, name, len)) || (len == 1 && options->short_name == name[0]))
+            return options;
+    return NULL;
+}
+
+int sl_options(int argc, char **argv, const struct sl_option *options, const char ***ret_args) {
+    const char **args = sl_xalloc(((size_t)argc + 1) * sizeof *args);
+    int n = 0;
+    bool only_args = false;
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        if (only_args || a[0] != '-' || !a[1]) {
+            args[n++] = a;
+            continue;
+        }
+        if (!strcmp(a, "--")) {
+            only_args = true;
+            continue;
+        }
+        const char *name = a + (a[1] == '-' ? 2 : 1), *equals = strchr(name, '=');
+        size_t len = equals ? (size_t)(equals - name) : strlen(name);
+        const struct sl_option *o = find(options, name, len);
+        if (!o) {
+            fprintf(stderr, "sluice %s: unknown option %s\n", argv[0], a);
+            free(args);
+            return -1;
+        }
+        if (!o->value) {
+            if (equals && strcmp(equals + 1, "true") && strcmp(equals + 1, "false")) {
+                fprintf(stderr, "sluice %s: --%s takes no value\n", argv[0], o->name);
+                free(args);
+                return -1;
+            }
+            *o->flag = !equals || !strcmp(equals + 1, "true");
+            continue;
+        }
+        if (!equals && i + 1 >= argc) {
+            fprintf(stderr, "sluice %s: --%s needs a value\n", argv[0], o->name);
+            free(args);
+            return -1;
+        }
+        *o->value = equals ? equals + 1 : argv[++i];
+    }
+    *ret_args = args;
+    return n;
+}

@@ -1,0 +1,302 @@
+/* Verbs that only look: explain, status, history, check. explain and status see a cluster through the manager's own eyes, without deciding. */
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "simulate.h"
+#include "sluice/api/quantity.h"
+#include "sluice/base/clock.h"
+#include "sluice/base/log.h"
+#include "sluice/base/mem.h"
+#include "sluice/base/num.h"
+#include "sluice/cmd/command.h"
+#include "sluice/cmd/config.h"
+#include "sluice/cmd/manifests.h"
+#include "sluice/kube/client.h"
+#include "sluice/quota/ledger/ledger.h"
+
+#define SYNC_LIMIT_MS 30000
+
+struct eyes {
+    struct sl_config config;
+    struct sl_json *document;
+    struct simulation sim;   /* with --simulate */
+    struct sl_cluster *live; /* otherwise */
+    struct manager *manager;
+};
+
+static int open_eyes(struct eyes *e, const char *verb, const char *kubeconfig, const char *config_path, const char *simulate) {
+    struct sl_err err = SL_ERR_INIT;
+    *e = (struct eyes){0};
+    if (sl_config_load(config_path, NULL, NULL, &e->config, &e->document))
+        return SL_EXIT_FAILED;
+    sl_log_set_level(SL_LOG_ERROR);
+    if (simulate) {
+        struct sl_manifests files = {0};
+        int rc = sl_manifests_load(&files, simulate, &err);
+        if (!rc)
+            rc = simulation_init(&e->sim, &e->config, e->document, 0, &err);
+        for (size_t i = 0; !rc && i < files.n; i++) {
+            if (i)
+                simulation_advance(&e->sim, sl_cluster_wall_ms(e->sim.cluster) + 1000);
+            rc = simulation_create(&e->sim, files.items[i].object, NULL, &err);
+            if (!rc && !simulation_settle(&e->sim))
+                rc = sl_err_set(&err, SL_INTERNAL, "the simulation does not come to rest");
+            if (rc)
+                sl_err_wrap(&err, "%s:%d", files.items[i].file, files.items[i].line);
+        }
+        sl_manifests_done(&files);
+        e->manager = e->sim.manager;
+        if (rc)
+            fprintf(stderr, "sluice %s: %s\n", verb, err.text);
+        return rc ? SL_EXIT_FAILED : SL_EXIT_OK;
+    }
+    if (!kubeconfig)
+        kubeconfig = getenv("KUBECONFIG");
+    int rc = sl_client_new(&(struct sl_client_options){.kubeconfig = kubeconfig}, &e->live, &err);
+    if (!rc)
+        rc = sl_manager_new(&(struct sl_manager_options){.cluster = e->live, .config = &e->config, .config_document = e->document, .observe = true}, &e->manager, &err);
+    int64_t until = sl_now_mono_ms() + SYNC_LIMIT_MS;
+    while (!rc && !sl_manager_synced(e->manager)) {
+        sl_manager_step(e->manager, 100);
+        if (sl_now_mono_ms() > until)
+            rc = sl_err_set(&err, SL_TIMEOUT, "the API server did not show everything within %d s", SYNC_LIMIT_MS / 1000);
+    }
+    if (rc)
+        fprintf(stderr, "sluice %s: %s\n", verb, err.text);
+    return rc ? SL_EXIT_FAILED : SL_EXIT_OK;
+}
+
+static void close_eyes(struct eyes *e) {
+    if (e->sim.cluster) {
+        simulation_done(&e->sim);
+    } else {
+        sl_cluster_free(e->live);
+        sl_manager_free(e->manager);
+    }
+    sl_config_done(&e->config);
+    sl_json_unref(e->document);
+}
+
+static bool good_output(const char *verb, const char *output) {
+    if (!strcmp(output, "text") || !strcmp(output, "json"))
+        return true;
+    fprintf(stderr, "sluice %s: -o is text or json\n", verb);
+    return false;
+}
+
+static void print_explanation(const struct sl_json *x) {
+    printf("%s  in ClusterQueue %s: %s\n", sl_json_get_str(x, "workload", "?"), sl_json_get_str(x, "clusterQueue", "(none)"), sl_json_get_str(x, "state", "?"));
+    const char *message = sl_json_get_str(x, "message", "");
+    if (*message)
+        printf("%s\n", message);
+    SL_JSON_ITEMS(sl_json_get(x, "podSets"), p) {
+        printf("\npod set %s\n  %-16s %-26s %10s %10s %10s %12s %10s  %s\n", sl_json_get_str(p.value, "name", ""), "FLAVOR", "RESOURCE", "ASKED", "NOMINAL",
+               "USED HERE", "BORROWABLE", "FREE", "VERDICT");
+        SL_JSON_ITEMS(sl_json_get(p.value, "flavors"), f) {
+            printf("  %-16s %-26s", sl_json_get_str(f.value, "flavor", ""), sl_json_get_str(f.value, "resource", ""));
+            static const char *const columns[] = {"asked", "nominal", "usedHere", "borrowable", "free"};
+            static const int widths[] = {10, 10, 10, 12, 10};
+            for (size_t i = 0; i < SL_COUNT(columns); i++) {
+                const struct sl_json *v = sl_json_get(f.value, columns[i]);
+                SL_AUTO_FREE char *text = sl_json_type(v) == SL_JSON_STRING ? sl_xstrdup(sl_json_str(v, "")) : v ? sl_json_text(v) : sl_xstrdup("-");
+                printf(" %*s", widths[i], text);
+            }
+            printf("  %s\n", sl_json_get_str(f.value, "verdict", ""));
+            SL_JSON_ITEMS(sl_json_get(f.value, "holders"), h) {
+                SL_AUTO_FREE char *text = sl_json_type(h.value) == SL_JSON_STRING ? sl_xstrdup(sl_json_str(h.value, "")) : sl_json_text(h.value);
+                printf("      held by %s\n", text);
+            }
+        }
+    }
+    const char *change = sl_json_get_str(x, "smallestChange", "");
+    if (*change)
+        printf("\nSmallest change that would admit it: %s\n", change);
+}
+
+int sl_cmd_explain(int argc, char **argv) {
+    const char *ns = "default", *kubeconfig = NULL, *config = NULL, *simulate = NULL, *output = "text";
+    const struct sl_option options[] = {{"namespace", 'n', &ns, NULL},      {"kubeconfig", 0, &kubeconfig, NULL}, {"config", 0, &config, NULL},
+                                        {"simulate", 0, &simulate, NULL}, {"output", 'o', &output, NULL},       {NULL, 0, NULL, NULL}};
+    const char **args = NULL;
+    int n = sl_options(argc, argv, options, &args), code;
+    if (n < 0 || !good_output("explain", output)) {
+        free(args);
+        return SL_EXIT_USAGE;
+    }
+    if (n != 1) {
+        fprintf(stderr, "sluice explain: names one Workload, or job/NAME\n");
+        free(args);
+        return SL_EXIT_USAGE;
+    }
+    struct eyes e;
+    code = open_eyes(&e, "explain", kubeconfig, config, simulate);
+    if (!code) {
+        SL_AUTO_FREE char *uid = sl_manager_find(e.manager, ns, args[0]);
+        SL_AUTO_JSON *x = uid ? sl_engine_explain(sl_manager_engine(e.manager), uid) : NULL;
+        if (!x) {
+            fprintf(stderr, "sluice explain: no Workload %s in namespace %s%s\n", args[0], ns, uid ? " waits or holds quota" : "");
+            code = SL_EXIT_WRONG;
+        } else if (!strcmp(output, "json")) {
+            SL_AUTO_FREE char *text = sl_json_text(x);
+            puts(text);
+        } else {
+            print_explanation(x);
+        }
+    }
+    close_eyes(&e);
+    free(args);
+    return code;
+}
+
+int sl_cmd_status(int argc, char **argv) {
+    const char *kubeconfig = NULL, *config = NULL, *simulate = NULL, *output = "text";
+    const struct sl_option options[] = {{"kubeconfig", 0, &kubeconfig, NULL}, {"config", 0, &config, NULL}, {"simulate", 0, &simulate, NULL},
+                                        {"output", 'o', &output, NULL},       {NULL, 0, NULL, NULL}};
+    const char **args = NULL;
+    int n = sl_options(argc, argv, options, &args);
+    free(args);
+    if (n != 0 || !good_output("status", output)) {
+        if (n > 0)
+            fprintf(stderr, "sluice status: takes options only\n");
+        return SL_EXIT_USAGE;
+    }
+    struct eyes e;
+    int code = open_eyes(&e, "status", kubeconfig, config, simulate);
+    if (!code) {
+        SL_AUTO_JSON *list = sl_manager_queues(e.manager);
+        if (!strcmp(output, "json")) {
+            SL_AUTO_FREE char *text = sl_json_text(list);
+            puts(text);
+        } else {
+            printf("%-24s %-14s %-22s %-20s %10s %10s %10s\n", "CLUSTERQUEUE", "ACTIVE", "FLAVOR", "RESOURCE", "NOMINAL", "USED", "BORROWED");
+            SL_JSON_ITEMS(list, q) {
+                SL_JSON_ITEMS(sl_json_get(q.value, "quota"), r)
+                printf("%-24s %-14s %-22s %-20s %10s %10s %10s\n", sl_json_get_str(q.value, "name", ""), sl_json_get_str(q.value, "active", ""),
+                       sl_json_get_str(r.value, "flavor", ""), sl_json_get_str(r.value, "resource", ""), sl_json_get_str(r.value, "nominal", ""),
+                       sl_json_get_str(r.value, "used", ""), sl_json_get_str(r.value, "borrowed", ""));
+                printf("%-24s pending %lld, reserving %lld, admitted %lld\n", "", (long long)sl_json_get_int(q.value, "pending", 0),
+                       (long long)sl_json_get_int(q.value, "reserving", 0), (long long)sl_json_get_int(q.value, "admitted", 0));
+            }
+        }
+    }
+    close_eyes(&e);
+    return code;
+}
+
+/* ---- history ---- */
+
+static bool print_entry(void *payload, const struct sl_ledger_entry *h) {
+    bool json = *(const bool *)payload;
+    char at[SL_TIME_TEXT], amount[SL_QUANTITY_TEXT];
+    for (size_t i = 0; i < h->r.amount_count; i++) {
+        const struct sl_ledger_amount *a = &h->r.amounts[i];
+        sl_time_format(h->at_ms, at);
+        sl_amount_format(a->resource, a->amount, amount);
+        if (json) {
+            SL_AUTO_JSON *o = sl_json_new_object();
+            sl_json_set_str(o, "at", at);
+            sl_json_set_str(o, "what", h->took ? "took" : "returned");
+            sl_json_set(o, "workload", sl_json_new_strf("%s/%s", h->r.namespace, h->r.name));
+            sl_json_set_str(o, "clusterQueue", h->r.cluster_queue);
+            sl_json_set_str(o, "flavor", a->flavor);
+            sl_json_set_str(o, "resource", a->resource);
+            sl_json_set_str(o, "amount", amount);
+            sl_json_set_int(o, "heldSeconds", h->held_ms / 1000);
+            sl_json_set_str(o, "why", h->r.why);
+            SL_AUTO_FREE char *text = sl_json_text(o);
+            puts(text);
+        } else {
+            printf("%s  %-8s %8s %s on %s  %s/%s  in %s  %s\n", at, h->took ? "took" : "returned", amount, a->resource, a->flavor, h->r.namespace, h->r.name,
+                   h->r.cluster_queue, h->r.why);
+        }
+    }
+    return true;
+}
+
+int sl_cmd_history(int argc, char **argv) {
+    const char *dir = NULL, *queue = NULL, *ns = NULL, *limit = "100", *output = "text";
+    const struct sl_option options[] = {{"data-dir", 0, &dir, NULL}, {"queue", 'q', &queue, NULL},   {"namespace", 'n', &ns, NULL},
+                                        {"limit", 0, &limit, NULL},  {"output", 'o', &output, NULL}, {NULL, 0, NULL, NULL}};
+    const char **args = NULL;
+    int n = sl_options(argc, argv, options, &args);
+    free(args);
+    int64_t max;
+    if (n < 0 || !good_output("history", output))
+        return SL_EXIT_USAGE;
+    if (n > 0 || !dir || !sl_parse_int(limit, &max) || max < 1 || max > 100000) {
+        fprintf(stderr, "sluice history: --data-dir is the ledger's folder; --limit is a number from 1 to 100000\n");
+        return SL_EXIT_USAGE;
+    }
+    sl_log_set_level(SL_LOG_ERROR);
+    struct sl_ledger *l = sl_ledger_open(dir, &(struct sl_ledger_options){.read_only = true}, sl_now_wall_ms());
+    struct sl_err err = SL_ERR_INIT;
+    bool json = !strcmp(output, "json"), more = false;
+    int rc = sl_ledger_state(l) == SL_LEDGER_UP
+                 ? sl_ledger_history(l, &(struct sl_ledger_query){.cluster_queue = queue, .namespace = ns, .newest_first = true, .limit = (size_t)max}, print_entry,
+                                     &json, &more, &err)
+                 : sl_err_set(&err, SL_UNAVAILABLE, "%s: %s", dir, sl_ledger_reason(l));
+    sl_ledger_close(l);
+    if (rc)
+        fprintf(stderr, "sluice history: %s\n", err.text);
+    else if (more && !json)
+        printf("(more; raise --limit)\n");
+    return rc ? SL_EXIT_FAILED : SL_EXIT_OK;
+}
+
+/* ---- check: an HTTP GET without a shell or curl in the image ---- */
+
+int sl_cmd_check(int argc, char **argv) {
+    const char *url = NULL;
+    const struct sl_option options[] = {{"url", 0, &url, NULL}, {NULL, 0, NULL, NULL}};
+    const char **args = NULL;
+    int n = sl_options(argc, argv, options, &args);
+    free(args);
+    char host[256], port[8], path[512];
+    if (n != 0 || !url || sscanf(url, "http://%255[^:/]:%7[0-9]%511s", host, port, path) != 3) {
+        fprintf(stderr, "sluice check: --url http://HOST:PORT/PATH\n");
+        return SL_EXIT_USAGE;
+    }
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+    int rc = getaddrinfo(host, port, &hints, &list), fd = -1;
+    if (rc) {
+        fprintf(stderr, "sluice check: %s: %s\n", host, gai_strerror(rc));
+        return SL_EXIT_FAILED;
+    }
+    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, 0);
+        struct timeval limit = {5, 0};
+        if (fd >= 0) {
+            setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+            setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        }
+        if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen)) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    freeaddrinfo(list);
+    if (fd < 0) {
+        fprintf(stderr, "sluice check: %s:%s cannot be reached\n", host, port);
+        return SL_EXIT_FAILED;
+    }
+    char buffer[4096];
+    int len = snprintf(buffer, sizeof buffer, "GET %s HTTP/1.1\r\nHost: %s:%s\r\nConnection: close\r\n\r\n", path, host, port), status = 0;
+    size_t got = 0;
+    if (write(fd, buffer, (size_t)len) == len)
+        for (ssize_t k; got < sizeof buffer - 1 && (k = read(fd, buffer + got, sizeof buffer - 1 - got)) > 0;)
+            got += (size_t)k;
+    buffer[got] = 0;
+    close(fd);
+    if (sscanf(buffer, "HTTP/1.%*d %d", &status) != 1) {
+        fprintf(stderr, "sluice check: no HTTP answer from %s:%s\n", host, port);
+        return SL_EXIT_FAILED;
+    }
+    const char *body = strstr(buffer, "\r\n\r\n");
+    printf("%d %s\n", status, body ? body + 4 : "");
+    return status == 200 ? SL_EXIT_OK : SL_EXIT_WRONG;
+}

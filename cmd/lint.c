@@ -1,0 +1,110 @@
+/* `sluice lint`: manifests against the rules of schema and webhooks, without an API server. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sluice/api/jobmeta.h"
+#include "sluice/api/names.h"
+#include "sluice/api/validate.h"
+#include "sluice/base/mem.h"
+#include "sluice/cmd/command.h"
+#include "sluice/cmd/manifests.h"
+#include "sluice/cmd/resources.h"
+#include "sluice/jobs/jobkind.h"
+#include "sluice/webhook/handlers.h"
+#include "sluice/webhook/snapshot.h"
+
+static void report(bool json, const struct sl_manifest *m, const char *level, const char *path, const char *text) {
+    const char *kind = sl_json_get_str(m->object, "kind", "?"), *name = sl_json_path_str(m->object, "metadata.name", "?");
+    if (!json) {
+        printf("%s:%d: %s: %s/%s: %s%s%s\n", m->file, m->line, level, kind, name, path, *path ? ": " : "", text);
+        return;
+    }
+    SL_AUTO_JSON *o = sl_json_new_object();
+    sl_json_set_str(o, "file", m->file);
+    sl_json_set_int(o, "line", m->line);
+    sl_json_set_str(o, "level", level);
+    sl_json_set_str(o, "kind", kind);
+    sl_json_set_str(o, "name", name);
+    sl_json_set_str(o, "path", path);
+    sl_json_set_str(o, "text", text);
+    SL_AUTO_FREE char *line = sl_json_text(o);
+    puts(line);
+}
+
+/* A job goes through the webhooks' own code, with nothing known of the cluster. */
+static int lint_job(bool json, const struct sl_manifest *m, const struct sl_snapshot *snapshot) {
+    int found = 0;
+    SL_AUTO_JSON *request = sl_json_new_object();
+    const struct sl_jobkind *k = sl_jobkind_of(m->object);
+    sl_json_set_str(request, "uid", "lint");
+    sl_json_set_str(request, "operation", "CREATE");
+    sl_json_set_str(request, "namespace", sl_json_path_str(m->object, "metadata.namespace", "default"));
+    sl_json_set(request, "kind", sl_json_fromf("{'group':'%s','version':'%s','kind':'%s'}", k->group, k->version, k->kind));
+    sl_json_set(request, "object", sl_json_copy(m->object));
+    void (*const handlers[])(const void *, const struct sl_json *, struct sl_review_reply *) = {sl_mutate_job, sl_validate_job};
+    for (size_t i = 0; i < SL_COUNT(handlers); i++) {
+        struct sl_review_reply reply = SL_REVIEW_REPLY_INIT;
+        handlers[i](snapshot, request, &reply);
+        SL_JSON_ITEMS(reply.warnings, w) report(json, m, "warning", "", sl_json_str(w.value, ""));
+        if (!reply.allowed) {
+            report(json, m, "error", "", reply.message ? reply.message : "refused");
+            found++;
+        }
+        sl_review_reply_done(&reply);
+    }
+    return found;
+}
+
+int sl_cmd_lint(int argc, char **argv) {
+    const char *output = "text";
+    const struct sl_option options[] = {{"output", 'o', &output, NULL}, {NULL, 0, NULL, NULL}};
+    const char **args = NULL;
+    int n = sl_options(argc, argv, options, &args);
+    if (n < 0)
+        return SL_EXIT_USAGE;
+    if (n == 0 || (strcmp(output, "text") && strcmp(output, "json"))) {
+        fprintf(stderr, "sluice lint: names at least one manifest or folder; -o is text or json\n");
+        free(args);
+        return SL_EXIT_USAGE;
+    }
+    bool json = !strcmp(output, "json");
+    struct sl_manifests manifests = {0};
+    struct sl_err err = SL_ERR_INIT;
+    struct sl_snapshot *snapshot = NULL;
+    struct sl_config config;
+    sl_config_init(&config);
+    int rc = sl_snapshot_new(&config, "kueue-system", &snapshot, &err), found = 0;
+    sl_config_done(&config);
+    for (int i = 0; i < n && !rc; i++)
+        rc = sl_manifests_load(&manifests, args[i], &err);
+    free(args);
+    if (rc) {
+        fprintf(stderr, "sluice lint: %s\n", err.text);
+        sl_manifests_done(&manifests);
+        sl_snapshot_unref(snapshot);
+        return rc == SL_INVALID ? SL_EXIT_WRONG : SL_EXIT_FAILED;
+    }
+    sl_snapshot_freeze(snapshot);
+    size_t ours = 0;
+    for (size_t i = 0; i < manifests.n; i++) {
+        const struct sl_manifest *m = &manifests.items[i];
+        const char *api = sl_json_get_str(m->object, "apiVersion", "");
+        if (!strncmp(api, SL_GROUP "/", strlen(SL_GROUP) + 1)) {
+            SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
+            sl_api_validate(m->object, NULL, SL_VALIDATE_STRUCTURE | SL_VALIDATE_UNKNOWN, &errors);
+            for (size_t e = 0; e < errors.n; e++)
+                report(json, m, "error", errors.items[e].path, errors.items[e].text);
+            found += (int)errors.n;
+            ours++;
+        } else if (sl_jobkind_of(m->object)) {
+            found += lint_job(json, m, snapshot);
+            ours++;
+        }
+    }
+    if (!json)
+        printf("%zu document%s checked, %d error%s\n", ours, ours == 1 ? "" : "s", found, found == 1 ? "" : "s");
+    sl_manifests_done(&manifests);
+    sl_snapshot_unref(snapshot);
+    return found ? SL_EXIT_WRONG : SL_EXIT_OK;
+}

@@ -1,0 +1,155 @@
+/* Inside of the manager, shared by its files: manager.c (watches, loop), sync.c (jobs and workloads), pass.c (decisions), queues.c (statuses). */
+#ifndef SLUICE_CMD_MANAGER_INTERNAL_H
+#define SLUICE_CMD_MANAGER_INTERNAL_H
+
+#include "lifecycle.h"
+#include "sluice/api/decode.h"
+#include "sluice/base/map.h"
+#include "sluice/cmd/manager.h"
+#include "sluice/cmd/resources.h"
+#include "sluice/jobs/jobkind.h"
+#include "sluice/jobs/podspec.h"
+#include "sluice/kube/event.h"
+#include "sluice/kube/lease.h"
+#include "sluice/quota/ledger/ledger.h"
+#include "store.h"
+
+struct namespace_info {
+    char *name;
+    struct sl_labels labels, annotations;
+    bool known;               /* the Namespace object was seen (LimitRanges may come first) */
+    bool managed;             /* matches managedJobsNamespaceSelector */
+    struct sl_map limit_ranges; /* name -> owned struct sl_json */
+    struct sl_limits *limits; /* summary; NULL when there are none or it has to be made again */
+    bool limits_stale;
+};
+
+/* A queue, flavor, cohort or check as an object with a status to keep. */
+struct object {
+    const struct sl_resource *resource;
+    char *key; /* "ns/name" or "name" */
+    char *ns, *name, *uid, *rv;
+    int64_t generation;
+    bool deleting, has_finalizer;
+    char *status_text; /* compact, as last seen */
+    bool dirty, busy;
+    int64_t stalled_since_ms; /* ClusterQueue: waiting workloads and none admitted since */
+    union {
+        struct sl_clusterqueue *cq;
+        struct sl_localqueue *lq;
+        struct sl_cohort *cohort;
+        struct sl_flavor *flavor;
+        struct sl_admissioncheck *check;
+    };
+};
+
+struct priority_class {
+    int32_t value;
+    bool global_default;
+};
+
+struct look {
+    char *uid;
+    bool job;
+};
+
+struct timer {
+    int64_t at_ms;
+    char *uid;
+};
+
+struct manager {
+    struct sl_cluster *c;
+    const struct sl_config *cfg;
+    char *identity, *own_namespace;
+    bool elect;
+    int64_t status_quiet_ms, status_max_ms;
+    struct sl_engine *engine;
+    struct sl_ledger *ledger;
+    struct sl_events *events;
+    struct sl_lease *lease;
+    int64_t lease_due_ms; /* mono */
+    struct sl_snapshot *snapshot; /* the last one frozen: its configuration is reused */
+    struct sl_snapshot_box *box;
+    struct sl_resource_rules *rules;
+    struct lc_pods_ready pods_ready;
+    const char **label_keys; /* integrations.labelKeysToCopy, NULL-terminated; the texts belong to the configuration */
+
+    struct sl_watch *watches[SL_WATCHED__COUNT];
+    struct store jobs, workloads;
+    struct sl_map by_owner; /* job uid -> struct owned */
+    struct sl_map namespaces;
+    struct sl_map flavors, cohorts, cqs, lqs, checks; /* struct object */
+    struct sl_map workload_classes, pod_classes;      /* struct priority_class */
+    struct sl_map runtime_classes;                    /* owned struct sl_json (overhead.podFixed) */
+
+    struct look *looks; /* ring: jobs and workloads that want a look, by uid, since records come and go meanwhile */
+    size_t look_head, n_looks, cap_looks;
+    struct timer *timers; /* binary heap by at_ms; stale entries are skipped when they come up */
+    size_t n_timers, cap_timers;
+
+    bool synced, leading, retired, engine_dirty, snapshot_dirty, status_dirty;
+    int64_t snapshot_at_ms;                        /* mono, last publication */
+    int64_t status_first_ms, status_last_ms;       /* mono, changes not yet published */
+    int64_t housekeeping_ms, recount_ms;           /* mono, last time */
+    unsigned writes; /* our writes under way */
+    struct ledger_note *notes; /* releases and outcomes for the next commit */
+    size_t n_notes, cap_notes;
+    bool ledger_reconciled;
+};
+
+struct owned { /* Workloads of one job */
+    struct record **items;
+    size_t n, cap;
+};
+
+struct ledger_note {
+    char *uid, *why; /* why NULL: an outcome */
+    enum sl_ledger_outcome outcome;
+};
+
+/* manager.c */
+int64_t manager_now(const struct manager *m); /* wall */
+void mark_dirty(struct manager *m, struct record *r);
+void set_deadline(struct manager *m, struct record *r, int64_t at_ms);
+void mark_status(struct manager *m, struct object *o);
+void mark_queues_of(struct manager *m, const struct record *wl);
+struct namespace_info *namespace_get(struct manager *m, const char *name, bool create);
+const struct sl_limits *namespace_limits(struct namespace_info *n);
+const struct sl_flavor *manager_flavor(void *m, const char *name);
+struct object *localqueue_of(const struct manager *m, const char *ns, const char *name);
+
+/* sync.c */
+void retry_read(struct manager *m, struct record *r);
+void workload_seen(struct manager *m, const struct sl_json *object); /* by watch or as an answer */
+void workload_gone(struct manager *m, const struct sl_json *object);
+void job_seen(struct manager *m, const struct sl_jobkind *kind, const struct sl_json *object);
+void job_gone(struct manager *m, const struct sl_json *object);
+void feed_engine(struct manager *m, struct record *wl);
+void feed_all(struct manager *m);
+void sync_record(struct manager *m, struct record *r);
+struct sl_workload *decode_workload(struct manager *m, const struct record *wl, const struct sl_json *tree);
+void collect_facts(struct manager *m, const struct record *wl, const struct sl_json *tree, const struct sl_workload *w, struct lc_facts *ret);
+/* Sends the status that `now` has over what the record holds; why: for the log. Does nothing when they are equal. */
+enum write_kind { WRITE_STATUS, WRITE_ADMIT, WRITE_EVICT, WRITE_PENDING };
+bool write_status(struct manager *m, struct record *wl, const struct sl_json *tree, const struct sl_json *now, enum write_kind kind,
+                  struct lc_result *result);
+void emit_event(struct manager *m, const char *controller, const char *api_version, const char *kind, const struct record *about, bool warning,
+                const char *reason, const char *note);
+void note_release(struct manager *m, const char *uid, const char *why);
+void note_outcome(struct manager *m, const char *uid, enum sl_ledger_outcome outcome);
+
+/* pass.c */
+void run_pass(struct manager *m);
+void commit_notes(struct manager *m);
+void reconcile_ledger(struct manager *m);
+void observe_result(struct manager *m, const struct record *wl, const struct sl_workload *w, const struct lc_result *r);
+
+/* queues.c */
+void object_put(struct manager *m, const struct sl_resource *resource, const struct sl_json *object);
+void object_gone(struct manager *m, const struct sl_resource *resource, const struct sl_json *object);
+void publish_statuses(struct manager *m, bool all);
+void publish_snapshot(struct manager *m);
+void objects_done(struct manager *m);
+
+#endif

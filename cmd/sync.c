@@ -1,0 +1,996 @@
+/*
+ * One look at a job and its Workload, or at a Workload without a job. Level-triggered: a look compares what is with what should be and
+ * starts at most one write; its answer (or the watch) causes the next look. Nothing is remembered between looks but the objects.
+ *
+ *   job, no Workload         -> stop it if it runs, then create the Workload
+ *   Workload not the job's   -> rewrite it (no quota), or stop the job, delete and create anew
+ *   Workload admitted        -> start the job
+ *   Workload evicted, gone   -> stop the job, then give the quota back
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "manager.h"
+#include "sluice/api/conditions.h"
+#include "sluice/api/names.h"
+#include "sluice/base/clock.h"
+#include "sluice/base/log.h"
+#include "sluice/base/mem.h"
+#include "sluice/base/metrics.h"
+#include "sluice/flavors/inject.h"
+
+#define ORPHAN_GRACE_MS 5000 /* how long the garbage collector gets to remove the Workload of a deleted job */
+#define JOB_CONTROLLER_SUFFIX "-kueue-controller"
+
+/* ---- indexes ---- */
+
+static struct owned *owned_of(const struct manager *m, const char *job_uid) { return job_uid ? sl_map_get(&m->by_owner, job_uid) : NULL; }
+
+static void index_owner(struct manager *m, struct record *wl) {
+    if (!wl->owner_uid)
+        return;
+    struct owned *o = owned_of(m, wl->owner_uid);
+    if (!o) {
+        o = sl_xalloc(sizeof *o);
+        sl_map_set(&m->by_owner, wl->owner_uid, o);
+    }
+    for (size_t i = 0; i < o->n; i++)
+        if (o->items[i] == wl)
+            return;
+    SL_GROW(o->items, o->cap, o->n);
+    o->items[o->n++] = wl;
+}
+
+static void unindex_owner(struct manager *m, struct record *wl) {
+    struct owned *o = owned_of(m, wl->owner_uid);
+    if (!o)
+        return;
+    for (size_t i = 0; i < o->n; i++)
+        if (o->items[i] == wl)
+            o->items[i--] = o->items[--o->n];
+    if (!o->n) {
+        sl_map_del(&m->by_owner, wl->owner_uid);
+        free(o->items);
+        free(o);
+    }
+}
+
+static struct record *job_of(const struct manager *m, const struct record *wl) { return wl->owner_uid ? store_by_uid(&m->jobs, wl->owner_uid) : NULL; }
+
+static void mark_pair(struct manager *m, struct record *wl) {
+    struct record *job = job_of(m, wl);
+    mark_dirty(m, job ? job : wl);
+}
+
+/* ---- decoding ---- */
+
+static const struct sl_json *overhead_of(void *arg, const char *runtime_class) {
+    const struct manager *m = arg;
+    return sl_map_get(&m->runtime_classes, runtime_class);
+}
+
+struct sl_workload *decode_workload(struct manager *m, const struct record *wl, const struct sl_json *tree) {
+    struct sl_workload *w = NULL;
+    struct sl_err err = SL_ERR_INIT;
+    if (sl_workload_decode(tree, &w, &err)) {
+        SL_LOG(WARN, "workload cannot be read, ignoring it", SL_OBJ("workload", wl->ns, wl->name), SL_STR("error", err.text));
+        return NULL;
+    }
+    struct namespace_info *n = namespace_get(m, wl->ns, false);
+    struct sl_podspec_context ctx = {.limits = n ? namespace_limits(n) : NULL, .rules = m->rules, .overhead = overhead_of, .overhead_arg = m};
+    sl_workload_fill_podsets(w, tree, &ctx);
+    return w;
+}
+
+static struct sl_json *infos_of(struct manager *m, const struct record *wl, const struct sl_json *tree, const struct sl_workload *w, struct sl_err *err) {
+    struct sl_json *infos = NULL;
+    struct sl_inject_input in = {.admission = w->admission,
+                                 .workload = wl->name,
+                                 .queue = w->queue,
+                                 .flavor = manager_flavor,
+                                 .flavor_arg = m,
+                                 .checks = sl_json_path(tree, "status.admissionChecks")};
+    return sl_inject_podsets(&in, &infos, err) ? NULL : infos;
+}
+
+static bool known_owner(const struct record *wl) {
+    for (size_t i = 0;; i++) {
+        const struct sl_jobkind *k = sl_jobkind_at(i);
+        if (!k || !wl->owner_kind)
+            return false;
+        if (!strcmp(k->kind, wl->owner_kind))
+            return true;
+    }
+}
+
+void collect_facts(struct manager *m, const struct record *wl, const struct sl_json *tree, const struct sl_workload *w, struct lc_facts *f) {
+    *f = (struct lc_facts){.now_ms = manager_now(m),
+                           .pods_ready = &m->pods_ready,
+                           .retain_finished_ms = m->cfg->retain_finished_ms,
+                           .retain_deactivated_ms = m->cfg->retain_deactivated_ms,
+                           .has_owner = known_owner(wl),
+                           .cq_name = ""};
+    f->gates = sl_json_str(sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_ADMISSION_GATED_BY), NULL);
+    const struct object *lq = localqueue_of(m, wl->ns, w->queue);
+    if (lq) {
+        f->lq_exists = true;
+        f->lq_deleting = lq->deleting;
+        f->lq_stop = lq->lq->stop;
+        f->cq_name = lq->lq->cq;
+    }
+    /* quota stays with the queue that gave it, whatever became of the LocalQueue */
+    const char *cq_name = w->admission ? w->admission->cq : f->cq_name;
+    const struct object *cq = *cq_name ? sl_map_get(&m->cqs, cq_name) : NULL;
+    if (w->admission)
+        f->cq_name = w->admission->cq;
+    if (cq) {
+        f->cq_exists = true;
+        f->cq_deleting = cq->deleting;
+        f->cq_stop = cq->cq->stop;
+        f->checks = cq->cq->checks;
+        f->n_checks = cq->cq->n_checks;
+        for (size_t i = 0; i < cq->cq->n_groups; i++)
+            f->n_flavors += cq->cq->groups[i].n_flavors;
+        struct sl_queue_view v;
+        sl_engine_clusterqueue_view(m->engine, cq_name, &v);
+        f->cq_active = v.active;
+        sl_queue_view_done(&v);
+    }
+}
+
+/* ---- feeding the engine ---- */
+
+static bool orphaned(const struct manager *m, const struct record *wl) { return m->synced && known_owner(wl) && !job_of(m, wl); }
+
+void feed_engine(struct manager *m, struct record *wl) {
+    if (!m->synced || wl->deciding)
+        return; /* a decision is on its way: its answer brings the newest state */
+    if (wl->gone)
+        return; /* keeps its place in the books until the job has stopped */
+    if (orphaned(m, wl)) {
+        if (wl->in_engine)
+            sl_engine_del_workload(m->engine, wl->uid);
+        wl->in_engine = false;
+        m->engine_dirty = true;
+        return;
+    }
+    SL_AUTO_JSON *tree = record_tree(wl);
+    struct sl_workload *w = decode_workload(m, wl, tree);
+    if (!w)
+        return;
+    sl_engine_put_workload(m->engine, w, manager_now(m));
+    wl->in_engine = true;
+    m->engine_dirty = true;
+}
+
+void feed_all(struct manager *m) {
+    SL_MAP_EACH(&m->workloads.by_key, e) feed_engine(m, e->value);
+}
+
+static void read_flags(struct manager *m, struct record *wl, const struct sl_json *object) {
+    const struct sl_json *status = sl_json_get(object, "status");
+    bool held = wl->holds;
+    wl->finished = sl_condition_is_true(object, SL_COND_FINISHED);
+    wl->holds = !wl->finished && sl_condition_is_true(object, SL_COND_QUOTA_RESERVED) && !sl_json_is_null(sl_json_get(status, "admission"));
+    wl->admitted = wl->holds && sl_condition_is_true(object, SL_COND_ADMITTED);
+    if (held && !wl->holds)
+        note_release(m, wl->uid, wl->finished ? sl_condition_reason(object, SL_COND_FINISHED)
+                                              : (sl_condition_is_true(object, SL_COND_EVICTED) ? sl_condition_reason(object, SL_COND_EVICTED) : "reservation withdrawn"));
+}
+
+
+static void forget_workload(struct manager *m, struct record *wl, const char *why) {
+    struct record *job = job_of(m, wl);
+    if (wl->in_engine)
+        sl_engine_del_workload(m->engine, wl->uid);
+    m->engine_dirty = true;
+    if (wl->holds)
+        note_release(m, wl->uid, why);
+    mark_queues_of(m, wl);
+    unindex_owner(m, wl);
+    store_remove(&m->workloads, wl, manager_now(m));
+    if (job)
+        mark_dirty(m, job);
+}
+
+void workload_seen(struct manager *m, const struct sl_json *object) {
+    const struct sl_json *meta = sl_json_get(object, "metadata");
+    struct record *old = store_get(&m->workloads, sl_json_get_str(meta, "namespace", ""), sl_json_get_str(meta, "name", ""));
+    if (old && old->gone && strcmp(old->uid, sl_json_get_str(meta, "uid", "")))
+        forget_workload(m, old, "deleted and created anew by somebody");
+    bool changed;
+    struct record *wl = store_put(&m->workloads, object, &changed);
+    if (!wl || !changed)
+        return;
+    mark_queues_of(m, wl);
+    read_flags(m, wl, object);
+    index_owner(m, wl);
+    feed_engine(m, wl);
+    mark_pair(m, wl);
+}
+
+static bool job_stopped(const struct record *job) {
+    SL_AUTO_JSON *tree = record_tree(job);
+    return job->kind->suspended(tree) && job->kind->active_pods(tree) == 0;
+}
+
+void workload_gone(struct manager *m, const struct sl_json *object) {
+    struct record *wl = store_by_uid(&m->workloads, sl_json_path_str(object, "metadata.uid", ""));
+    if (!wl)
+        return;
+    struct record *job = job_of(m, wl);
+    if (wl->holds && job && !job_stopped(job)) {
+        wl->gone = true; /* its pods still run: the quota stays taken until they have stopped */
+        mark_dirty(m, job);
+        return;
+    }
+    forget_workload(m, wl, "deleted");
+}
+
+void job_seen(struct manager *m, const struct sl_jobkind *kind, const struct sl_json *object) {
+    bool changed;
+    struct record *job = store_put(&m->jobs, object, &changed);
+    if (!job || !changed)
+        return;
+    job->kind = kind;
+    struct owned *o = owned_of(m, job->uid);
+    for (size_t i = 0; o && i < o->n; i++)
+        if (!o->items[i]->in_engine)
+            feed_engine(m, o->items[i]); /* it looked like an orphan before */
+    mark_dirty(m, job);
+}
+
+void job_gone(struct manager *m, const struct sl_json *object) {
+    struct record *job = store_by_uid(&m->jobs, sl_json_path_str(object, "metadata.uid", ""));
+    if (!job)
+        return;
+    SL_AUTO_FREE char *uid = sl_xstrdup(job->uid);
+    store_remove(&m->jobs, job, manager_now(m));
+    struct owned *o = owned_of(m, uid);
+    for (size_t i = o ? o->n : 0; i-- > 0;) {
+        struct record *wl = o->items[i];
+        bool last = o->n == 1;
+        if (wl->gone) {
+            forget_workload(m, wl, "job deleted");
+        } else {
+            note_release(m, wl->uid, "job deleted");
+            mark_queues_of(m, wl);
+            feed_engine(m, wl); /* an orphan now: leaves the books */
+            mark_dirty(m, wl);
+        }
+        if (last)
+            break; /* forget_workload may have freed the list */
+    }
+}
+
+/* ---- writing ---- */
+
+struct write {
+    struct manager *m;
+    char *uid; /* of the record */
+    bool job;
+    enum write_kind kind;
+    const char *what;  /* for the log */
+    char *event_reason, *event_note; /* said when it worked; NULL: nothing */
+    struct lc_result result; /* events and metrics of a status step */
+};
+
+static struct record *write_record(const struct write *w) { return store_by_uid(w->job ? &w->m->jobs : &w->m->workloads, w->uid); }
+
+static void write_free(struct write *w) {
+    lc_result_done(&w->result);
+    free(w->uid);
+    free(w->event_reason);
+    free(w->event_note);
+    free(w);
+}
+
+void emit_event(struct manager *m, const char *controller, const char *api_version, const char *kind, const struct record *about, bool warning,
+                const char *reason, const char *note) {
+    if (!m->events)
+        return;
+    SL_AUTO_JSON *regarding = sl_json_new_object();
+    sl_json_set_str(regarding, "apiVersion", api_version);
+    sl_json_set_str(regarding, "kind", kind);
+    struct sl_json *meta = sl_json_make_object(regarding, "metadata");
+    sl_json_set_str(meta, "namespace", about->ns);
+    sl_json_set_str(meta, "name", about->name);
+    sl_json_set_str(meta, "uid", about->uid);
+    sl_json_set_str(meta, "resourceVersion", about->rv);
+    sl_events_emit(m->events, controller, regarding, warning, reason, reason, note);
+}
+
+static void job_event(struct manager *m, const struct record *job, bool warning, const char *reason, const char *note) {
+    SL_AUTO_FREE char *controller = sl_xprintf("%s%s", job->kind->integration, JOB_CONTROLLER_SUFFIX);
+    SL_AUTO_FREE char *api = *job->kind->group ? sl_xprintf("%s/%s", job->kind->group, job->kind->version) : sl_xstrdup(job->kind->version);
+    emit_event(m, controller, api, job->kind->kind, job, warning, reason, note);
+}
+
+static int64_t retry_delay_ms(unsigned retries) { return retries > 8 ? 60000 : (int64_t)250 << retries; }
+
+static void reread(struct manager *m, struct record *r, bool job);
+
+static void written(void *payload, const struct sl_reply *reply) {
+    struct write *w = payload;
+    struct manager *m = w->m;
+    m->writes--;
+    struct record *r = write_record(w);
+    if (reply->code == SL_CANCELLED || !r) {
+        if (reply->code != SL_CANCELLED && !w->job && w->kind == WRITE_ADMIT)
+            sl_engine_write_failed(m->engine, w->uid, true);
+        write_free(w);
+        return;
+    }
+    bool decision = w->kind == WRITE_ADMIT || w->kind == WRITE_EVICT || w->kind == WRITE_PENDING;
+    r->busy = false;
+    r->deciding = false;
+    if (reply->code == 0) {
+        r->retries = 0;
+        if (w->kind == WRITE_ADMIT)
+            note_outcome(m, w->uid, SL_LEDGER_WRITTEN);
+        struct record *about = r;
+        if (!w->job) {
+            SL_AUTO_JSON *tree = record_tree(r);
+            struct sl_workload *view = decode_workload(m, r, tree);
+            if (view)
+                observe_result(m, r, view, &w->result);
+            sl_workload_free(view);
+        }
+        if (w->event_reason && w->job)
+            job_event(m, about, false, w->event_reason, w->event_note);
+        for (size_t i = 0; i < w->result.n_events; i++)
+            emit_event(m, decision ? "kueue-admission" : "kueue-workload-controller", SL_KUEUE_API, "Workload", about, w->result.events[i].warning,
+                       w->result.events[i].reason, w->result.events[i].note);
+        if (reply->object) {
+            if (w->job)
+                job_seen(m, r->kind, reply->object);
+            else
+                workload_seen(m, reply->object);
+        }
+        r = write_record(w);
+        if (r && decision)
+            feed_engine(m, r); /* also when the answer told nothing new */
+        if (r && w->job)
+            mark_dirty(m, r);
+        else if (r)
+            mark_pair(m, r);
+        write_free(w);
+        return;
+    }
+    if (reply->code != SL_CONFLICT && reply->code != SL_NOT_FOUND)
+        SL_LOG(WARN, "write failed, trying again", SL_STR("what", w->what), SL_OBJ("object", r->ns, r->name), SL_I64("status", reply->status),
+               SL_STR("error", reply->text));
+    if (decision && !reply->unknown)
+        note_outcome(m, w->uid, SL_LEDGER_REFUSED);
+    else if (decision)
+        note_outcome(m, w->uid, SL_LEDGER_UNKNOWN);
+    /* The newest state decides what to do: read it, and only then take the decision back (or find that it was written). */
+    if (decision)
+        r->deciding = true;
+    r->retries++;
+    reread(m, r, w->job);
+    write_free(w);
+}
+
+static void reread_done(void *payload, const struct sl_reply *reply) {
+    struct write *w = payload;
+    struct manager *m = w->m;
+    m->writes--;
+    struct record *r = write_record(w);
+    if (reply->code == SL_CANCELLED || !r) {
+        write_free(w);
+        return;
+    }
+    r->busy = false;
+    r->reading = false;
+    bool was_deciding = r->deciding;
+    r->deciding = false;
+    if (reply->code == SL_NOT_FOUND) {
+        if (was_deciding)
+            sl_engine_write_failed(m->engine, w->uid, true);
+        m->engine_dirty = true;
+        if (!w->job) {
+            SL_AUTO_JSON *ghost = record_tree(r);
+            workload_gone(m, ghost);
+        } else {
+            SL_AUTO_JSON *ghost = record_tree(r);
+            job_gone(m, ghost);
+        }
+        write_free(w);
+        return;
+    }
+    if (reply->code) { /* nothing is known yet: ask again later */
+        r->busy = true;
+        r->deciding = was_deciding;
+        r->retries++;
+        set_deadline(m, r, manager_now(m) + retry_delay_ms(r->retries));
+        write_free(w);
+        return;
+    }
+    if (w->job)
+        job_seen(m, r->kind, reply->object);
+    else
+        workload_seen(m, reply->object);
+    r = write_record(w);
+    if (r && was_deciding) {
+        if (!r->holds)
+            sl_engine_write_failed(m->engine, r->uid, false);
+        feed_engine(m, r);
+        m->engine_dirty = true;
+    }
+    if (r && r->retries > 1)
+        set_deadline(m, r, manager_now(m) + retry_delay_ms(r->retries));
+    else if (r && w->job)
+        mark_dirty(m, r);
+    else if (r)
+        mark_pair(m, r);
+    write_free(w);
+}
+
+
+static const struct sl_resource *resource_for(const struct record *r, bool job) {
+    if (!job)
+        return &sl_watched[SL_WATCHED_WORKLOADS];
+    for (size_t i = 0; i < SL_WATCHED__COUNT; i++) /* rows outlive the request */
+        if (!strcmp(sl_watched[i].plural, r->kind->resource) && !strcmp(sl_watched[i].group, r->kind->group))
+            return &sl_watched[i];
+    return NULL;
+}
+
+static void reread(struct manager *m, struct record *r, bool job) {
+    struct write *w = sl_xalloc(sizeof *w);
+    *w = (struct write){.m = m, .uid = sl_xstrdup(r->uid), .job = job, .what = "read"};
+    r->busy = true;
+    r->reading = true;
+    m->writes++;
+    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_GET, .resource = resource_for(r, job), .ns = r->ns, .name = r->name,
+                                               .lane = SL_LANE_DECISION, .done = reread_done, .payload = w});
+}
+
+/* The reading failed too, and its time has come again. */
+void retry_read(struct manager *m, struct record *r) { reread(m, r, r->kind != NULL); }
+
+/* Sends a merge patch of a record that nobody else is writing now; takes body. */
+static struct write *send_patch(struct manager *m, struct record *r, bool job, const char *subresource, struct sl_json *take, const char *what) {
+    struct sl_json *meta = sl_json_make_object(take, "metadata");
+    sl_json_set_str(meta, "resourceVersion", r->rv);
+    sl_json_set_str(meta, "uid", r->uid);
+    struct write *w = sl_xalloc(sizeof *w);
+    *w = (struct write){.m = m, .uid = sl_xstrdup(r->uid), .job = job, .what = what};
+    r->busy = true;
+    m->writes++;
+    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_MERGE_PATCH, .resource = resource_for(r, job), .ns = r->ns, .name = r->name,
+                                               .subresource = subresource, .body = take, .field_manager = job ? "sluice" : "kueue-admission",
+                                               .lane = SL_LANE_DECISION, .done = written, .payload = w});
+    return w;
+}
+
+bool write_status(struct manager *m, struct record *wl, const struct sl_json *tree, const struct sl_json *now, enum write_kind kind,
+                  struct lc_result *result) {
+    struct sl_json *patch = lc_status_patch(sl_json_get(tree, "status"), now);
+    if (!patch)
+        return false;
+    struct sl_json *body = sl_json_new_object();
+    sl_json_set(body, "status", patch);
+    static const char *const what[] = {"workload status", "admission", "eviction", "reason of waiting"};
+    struct write *w = send_patch(m, wl, false, "status", body, what[kind]);
+    w->kind = kind;
+    w->result = *result;
+    *result = (struct lc_result){.deadline_ms = -1};
+    wl->deciding = kind != WRITE_STATUS;
+    return true;
+}
+
+static void send_delete(struct manager *m, struct record *r, bool job, const char *propagation, const char *reason, const char *note) {
+    struct write *w = sl_xalloc(sizeof *w);
+    *w = (struct write){.m = m, .uid = sl_xstrdup(r->uid), .job = job, .what = "delete", .event_reason = sl_xstrdup(reason), .event_note = sl_xstrdup(note)};
+    r->busy = true;
+    m->writes++;
+    SL_AUTO_FREE char *text = sl_xprintf("{'preconditions':{'uid':'%s'},'propagationPolicy':'%s'}", r->uid, propagation);
+    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_DELETE, .resource = resource_for(r, job), .ns = r->ns, .name = r->name,
+                                               .body = sl_json_from(text), .lane = SL_LANE_DECISION, .done = written, .payload = w});
+}
+
+/* ---- creating ---- */
+
+struct resolved_priority {
+    const char *class_name;
+    bool pod_class, missing;
+    int32_t value;
+};
+
+static struct resolved_priority resolve_priority(const struct manager *m, const struct sl_json *job, const struct sl_json *podsets) {
+    struct resolved_priority p = {0};
+    const char *name = sl_json_str(sl_json_get(sl_json_path(job, "metadata.labels"), SL_LABEL_PRIORITY_CLASS), "");
+    const struct priority_class *found = NULL;
+    if (*name) {
+        found = sl_map_get(&m->workload_classes, name);
+        p.class_name = name;
+    } else if ((name = sl_job_pod_priority_class(podsets))) {
+        found = sl_map_get(&m->pod_classes, name);
+        p.class_name = name;
+        p.pod_class = true;
+    } else {
+        SL_MAP_EACH(&m->pod_classes, e) {
+            const struct priority_class *c = e->value;
+            if (c->global_default && (!found || c->value < found->value)) {
+                found = c;
+                p.class_name = e->key;
+                p.pod_class = true;
+            }
+        }
+        if (!found)
+            return p;
+    }
+    p.missing = !found;
+    p.value = found ? found->value : 0;
+    return p;
+}
+
+static void created(void *payload, const struct sl_reply *reply) {
+    struct write *w = payload;
+    struct manager *m = w->m;
+    m->writes--;
+    struct record *job = write_record(w);
+    if (reply->code == SL_CANCELLED) {
+        write_free(w);
+        return;
+    }
+    if (job)
+        job->busy = false;
+    if (reply->code == 0 && reply->object) {
+        if (job) {
+            job->retries = 0;
+            int64_t born;
+            if (sl_json_path(reply->object, "metadata") && sl_time_parse(sl_json_path_str(reply->object, "metadata.creationTimestamp", NULL), &born)) {
+                SL_AUTO_JSON *tree = record_tree(job);
+                int64_t job_born;
+                if (sl_json_get_int(sl_json_get(tree, "metadata"), "generation", 0) == 1 &&
+                    sl_time_parse(sl_json_path_str(tree, "metadata.creationTimestamp", NULL), &job_born))
+                    sl_metric_observe(SL_M_WORKLOAD_CREATION_LATENCY_SECONDS, (double)(born - job_born) / 1000, SL_LABELS(job->kind->kind, "leader"));
+            }
+        }
+        workload_seen(m, reply->object);
+    } else if (job) {
+        job->retries++;
+        if (reply->code != SL_EXISTS) {
+            SL_LOG(WARN, "workload cannot be created, trying again", SL_OBJ("job", job->ns, job->name), SL_I64("status", reply->status),
+                   SL_STR("error", reply->text));
+            job_event(m, job, true, "ErrWorkloadCompose", reply->text);
+        } else if (job->retries > 1) {
+            job_event(m, job, true, "WorkloadNameConflict", "another object already has the name of this job's Workload");
+        }
+        set_deadline(m, job, manager_now(m) + retry_delay_ms(job->retries));
+    }
+    write_free(w);
+}
+
+static void create_workload(struct manager *m, struct record *job, const struct sl_json *tree) {
+    SL_AUTO_JSON *podsets = NULL;
+    struct sl_err err = SL_ERR_INIT;
+    if (job->kind->podsets(tree, &podsets, &err)) {
+        job_event(m, job, true, "ErrWorkloadCompose", err.text);
+        return;
+    }
+    struct resolved_priority p = resolve_priority(m, tree, podsets);
+    if (p.missing) {
+        SL_AUTO_FREE char *note = sl_xprintf("%s %s does not exist; the job waits until it does", p.pod_class ? "PriorityClass" : "WorkloadPriorityClass",
+                                             p.class_name);
+        job_event(m, job, true, "ErrWorkloadCompose", note);
+        return; /* the class's arrival causes the next look */
+    }
+    struct sl_json *wl = NULL;
+    struct sl_job_workload_input in = {.kind = job->kind, .job = tree, .label_keys_to_copy = m->label_keys,
+                                       .priority_class = p.class_name, .pod_priority_class = p.pod_class, .priority = p.value};
+    if (sl_job_workload(&in, &wl, &err)) {
+        job_event(m, job, true, "ErrWorkloadCompose", err.text);
+        return;
+    }
+    struct write *w = sl_xalloc(sizeof *w);
+    *w = (struct write){.m = m, .uid = sl_xstrdup(job->uid), .job = true, .what = "create workload"};
+    job->busy = true;
+    m->writes++;
+    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_CREATE, .resource = &sl_watched[SL_WATCHED_WORKLOADS], .ns = job->ns, .body = wl,
+                                               .field_manager = "sluice", .lane = SL_LANE_DECISION, .done = created, .payload = w});
+}
+
+/* ---- one look ---- */
+
+static bool is_managed(const struct manager *m, const struct record *job, const struct sl_json *tree) {
+    const struct namespace_info *n = sl_map_get(&m->namespaces, job->ns);
+    if (!n || !n->known || !n->managed)
+        return false;
+    const char *queue = sl_job_queue(tree);
+    if (!*queue && !m->cfg->manage_without_queue_name)
+        return false;
+    if (!job->owner_uid)
+        return true;
+    struct record *parent = store_by_uid(&m->jobs, job->owner_uid); /* its quota is the ancestor's business */
+    if (!parent)
+        return true;
+    SL_AUTO_JSON *parent_tree = record_tree(parent);
+    return !(*sl_job_queue(parent_tree) || m->cfg->manage_without_queue_name);
+}
+
+/* Next write of a stop; true when one was sent or pods are still being waited for. */
+static bool stop_job(struct manager *m, struct record *job, const struct sl_json *tree, const struct sl_json *wl_tree, const char *why) {
+    struct sl_json *patch = NULL;
+    enum sl_stop_step step = sl_job_stop_next(job->kind, tree, wl_tree, &patch);
+    switch (step) {
+    case SL_STOP_DONE: return false;
+    case SL_STOP_WAIT: return true;
+    case SL_STOP_SUSPEND: {
+        struct write *w = send_patch(m, job, true, NULL, patch, "stop");
+        w->event_reason = sl_xstrdup("Stopped");
+        w->event_note = sl_xstrdup(why);
+        return true;
+    }
+    case SL_STOP_RESET: send_patch(m, job, true, "status", patch, "reset start time"); return true;
+    case SL_STOP_RESTORE: send_patch(m, job, true, NULL, patch, "restore template"); return true;
+    }
+    return false;
+}
+
+static void start_job(struct manager *m, struct record *job, const struct sl_json *tree, struct record *wl, const struct sl_json *wl_tree,
+                      const struct sl_workload *w) {
+    struct sl_err err = SL_ERR_INIT;
+    struct sl_json *patch = NULL;
+    SL_AUTO_JSON *infos = infos_of(m, wl, wl_tree, w, &err);
+    int rc = infos ? job->kind->start_patch(tree, infos, &patch, &err) : (int)err.code;
+    if (rc == SL_CONFLICT) { /* permanent: said on the Workload, and quota goes back */
+        free(wl->failed_to_start);
+        wl->failed_to_start = sl_xstrdup(err.text);
+        mark_dirty(m, job);
+        return;
+    }
+    if (rc) { /* a flavor is missing: its arrival causes the next look */
+        SL_LOG(WARN, "job cannot be started yet", SL_OBJ("job", job->ns, job->name), SL_STR("error", err.text));
+        set_deadline(m, job, manager_now(m) + 5000);
+        return;
+    }
+    struct write *out = send_patch(m, job, true, NULL, patch, "start");
+    out->event_reason = sl_xstrdup("Started");
+    out->event_note = sl_xprintf("Admitted by clusterQueue %s", w->admission->cq);
+}
+
+/* spec of a Workload that holds no quota, rewritten to what its job says now. */
+static bool rewrite_workload(struct manager *m, struct record *job, const struct sl_json *tree, struct record *wl, const struct sl_json *wl_tree) {
+    SL_AUTO_JSON *podsets = NULL;
+    struct sl_err err = SL_ERR_INIT;
+    if (job->kind->podsets(tree, &podsets, &err))
+        return false;
+    struct resolved_priority p = resolve_priority(m, tree, podsets);
+    if (p.missing)
+        return false;
+    SL_AUTO_JSON *fresh = NULL;
+    struct sl_job_workload_input in = {.kind = job->kind, .job = tree, .label_keys_to_copy = m->label_keys, .priority_class = p.class_name, .pod_priority_class = p.pod_class, .priority = p.value};
+    if (sl_job_workload(&in, &fresh, &err))
+        return false;
+    struct sl_json *spec = sl_json_copy(sl_json_get(fresh, "spec"));
+    SL_JSON_EACH(sl_json_get(wl_tree, "spec"), e) {
+        if (!sl_json_get(spec, e.key) && strcmp(e.key, "active"))
+            sl_json_set(spec, e.key, sl_json_new_null());
+    }
+    sl_json_del(spec, "active");
+    struct sl_json *body = sl_json_new_object();
+    sl_json_set(body, "spec", spec);
+    send_patch(m, wl, false, NULL, body, "workload spec");
+    SL_AUTO_FREE char *note = sl_xprintf("Updated not matching Workload for suspended job: %s", wl->key);
+    job_event(m, job, false, "UpdatedWorkload", note);
+    return true;
+}
+
+/* Queue, priority and gates follow the job's labels while they may. True when a write was sent. */
+static bool sync_spec(struct manager *m, const struct record *job, const struct sl_json *tree, bool suspended, struct record *wl, const struct sl_json *wl_tree,
+                      const struct sl_workload *w) {
+    SL_AUTO_JSON *body = sl_json_new_object();
+    const char *queue = sl_job_queue(tree);
+    if (strcmp(queue, w->queue) && suspended && !wl->holds)
+        sl_json_set_str(sl_json_make_object(body, "spec"), "queueName", queue);
+    const char *label = sl_json_str(sl_json_get(sl_json_path(tree, "metadata.labels"), SL_LABEL_PRIORITY_CLASS), "");
+    const struct priority_class *found = *label ? sl_map_get(&m->workload_classes, label) : NULL;
+    if (found && !(w->priority_class && w->pod_priority_class) && !(wl->holds && !w->priority_class) &&
+        (!w->priority_class || strcmp(w->priority_class, label))) {
+        struct sl_json *spec = sl_json_make_object(body, "spec");
+        sl_json_set_int(spec, "priority", found->value);
+        struct sl_json *ref = sl_json_make_object(spec, "priorityClassRef");
+        sl_json_set_str(ref, "group", SL_KUEUE_GROUP);
+        sl_json_set_str(ref, "kind", "WorkloadPriorityClass");
+        sl_json_set_str(ref, "name", label);
+    }
+    const char *gates = sl_json_str(sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_ADMISSION_GATED_BY), NULL);
+    const char *have = sl_json_str(sl_json_get(sl_json_path(wl_tree, "metadata.annotations"), SL_ANNOTATION_ADMISSION_GATED_BY), NULL);
+    if ((gates && (!have || strcmp(gates, have))) || (!gates && have))
+        sl_json_set(sl_json_make_object(sl_json_make_object(body, "metadata"), "annotations"), SL_ANNOTATION_ADMISSION_GATED_BY,
+                    gates ? sl_json_new_str(gates) : sl_json_new_null());
+    if (!sl_json_len(body))
+        return false;
+    (void)job;
+    send_patch(m, wl, false, NULL, sl_json_ref(body), "workload spec");
+    return true;
+}
+
+/* The class a Workload refers to was given another value. */
+static bool sync_class_value(struct manager *m, struct record *wl, const struct sl_workload *w) {
+    if (!w->priority_class || w->pod_priority_class || w->finished.status == SL_TRI_TRUE)
+        return false;
+    const struct priority_class *c = sl_map_get(&m->workload_classes, w->priority_class);
+    if (!c || c->value == w->priority)
+        return false;
+    send_patch(m, wl, false, NULL, sl_json_fromf("{'spec':{'priority':%d}}", c->value), "workload priority");
+    return true;
+}
+
+static void count_reclaimable(const struct record *job, const struct sl_json *tree, const struct sl_workload *w, int32_t *ret) {
+    SL_AUTO_JSON *list = job->kind->reclaimable(tree);
+    for (size_t i = 0; i < w->n_podsets; i++) {
+        ret[i] = 0;
+        SL_JSON_ITEMS(list, e) {
+            if (!strcmp(sl_json_get_str(e.value, "name", ""), w->podsets[i].name))
+                ret[i] = (int32_t)sl_json_get_int(e.value, "count", 0);
+        }
+        if (ret[i] > w->podsets[i].count)
+            ret[i] = w->podsets[i].count;
+    }
+}
+
+/* The part of a look that concerns the Workload alone. True when a write was sent. */
+static bool step_workload(struct manager *m, struct record *wl, const struct sl_json *wl_tree, const struct sl_workload *w, const struct lc_facts *f) {
+    const struct sl_json *old = sl_json_get(wl_tree, "status");
+    SL_AUTO_JSON *status = old ? sl_json_copy(old) : sl_json_new_object();
+    struct lc_result r;
+    if (wl->said) {
+        SL_AUTO_JSON *said = SL_TAKE(wl->said);
+        if (!wl->holds && !wl->finished && w->active) {
+            lc_pending(status, w, f, sl_json_get_str(said, "reason", "Pending"), sl_json_get_str(said, "message", ""), sl_json_get(said, "requests"), &r);
+            bool told = write_status(m, wl, wl_tree, status, WRITE_PENDING, &r);
+            lc_result_done(&r);
+            if (told)
+                return true;
+        }
+    }
+    lc_step(status, w, f, &r);
+    if (r.deadline_ms >= 0)
+        set_deadline(m, wl, r.deadline_ms);
+    bool sent = r.changed && write_status(m, wl, wl_tree, status, WRITE_STATUS, &r);
+    if (!sent && r.deactivate && w->active) {
+        send_patch(m, wl, false, NULL, sl_json_from("{'spec':{'active':false}}"), "deactivation");
+        sent = true;
+    }
+    if (!sent && r.delete_workload) {
+        send_delete(m, wl, false, "Background", NULL, NULL);
+        sent = true;
+    }
+    if (!sent && r.delete_job) {
+        struct record *job = job_of(m, wl);
+        if (job && !job->busy)
+            send_delete(m, job, true, "Background", NULL, NULL);
+    }
+    lc_result_done(&r);
+    return sent;
+}
+
+static bool has_our_finalizer(const struct sl_json *tree) {
+    SL_JSON_ITEMS(sl_json_path(tree, "metadata.finalizers"), f) {
+        if (!strcmp(sl_json_str(f.value, ""), SL_FINALIZER_IN_USE))
+            return true;
+    }
+    return false;
+}
+
+/* Workloads that another controller of this API left behind carry a finalizer; ours have none. */
+static bool drop_finalizer(struct manager *m, struct record *wl, const struct sl_json *wl_tree) {
+    if (!has_our_finalizer(wl_tree))
+        return false;
+    struct sl_json *body = sl_json_new_object(), *list = sl_json_make_array(sl_json_make_object(body, "metadata"), "finalizers");
+    SL_JSON_ITEMS(sl_json_path(wl_tree, "metadata.finalizers"), f) {
+        if (strcmp(sl_json_str(f.value, ""), SL_FINALIZER_IN_USE))
+            sl_json_append(list, sl_json_new_str(sl_json_str(f.value, "")));
+    }
+    send_patch(m, wl, false, NULL, body, "finalizer");
+    return true;
+}
+
+static void sync_workload(struct manager *m, struct record *wl) {
+    if (wl->busy || wl->gone)
+        return;
+    SL_AUTO_JSON *tree = record_tree(wl);
+    struct sl_workload *w = decode_workload(m, wl, tree);
+    if (!w)
+        return;
+    struct lc_facts f;
+    collect_facts(m, wl, tree, w, &f);
+    if (orphaned(m, wl)) {
+        int64_t now = manager_now(m);
+        if (wl->orphan_since_ms == 0)
+            wl->orphan_since_ms = now;
+        if (wl->orphan_since_ms + ORPHAN_GRACE_MS > now) {
+            set_deadline(m, wl, wl->orphan_since_ms + ORPHAN_GRACE_MS);
+            sl_workload_free(w);
+            return;
+        }
+        f.orphan = true;
+    }
+    if (!(w->deleting && drop_finalizer(m, wl, tree)) && !sync_class_value(m, wl, w))
+        step_workload(m, wl, tree, w, &f);
+    sl_workload_free(w);
+}
+
+/* A job that names a Workload made beforehand takes it over, unless it belongs to somebody else. */
+static struct record *adopt_prebuilt(struct manager *m, struct record *job, const char *name) {
+    struct record *wl = store_get(&m->workloads, job->ns, name);
+    if (!wl || wl->busy || wl->gone)
+        return NULL;
+    if (wl->owner_uid)
+        return !strcmp(wl->owner_uid, job->uid) ? wl : NULL;
+    SL_AUTO_JSON *tree = record_tree(wl);
+    struct sl_json *body = sl_json_new_object(), *meta = sl_json_make_object(body, "metadata");
+    struct sl_json *owners = sl_json_copy(sl_json_path(tree, "metadata.ownerReferences"));
+    if (!owners)
+        owners = sl_json_new_array();
+    struct sl_json *owner = sl_json_new_object();
+    SL_AUTO_FREE char *api = sl_xprintf("%s%s%s", job->kind->group, *job->kind->group ? "/" : "", job->kind->version);
+    sl_json_set_str(owner, "apiVersion", api);
+    sl_json_set_str(owner, "kind", job->kind->kind);
+    sl_json_set_str(owner, "name", job->name);
+    sl_json_set_str(owner, "uid", job->uid);
+    sl_json_set_bool(owner, "controller", true);
+    sl_json_set_bool(owner, "blockOwnerDeletion", true);
+    sl_json_append(owners, owner);
+    sl_json_set(meta, "ownerReferences", owners);
+    sl_json_set_str(sl_json_make_object(meta, "labels"), SL_LABEL_JOB_UID, job->uid);
+    send_patch(m, wl, false, NULL, body, "adoption");
+    return NULL;
+}
+
+struct pair { /* what a look at a job knows */
+    struct record *job, *wl;
+    const struct sl_json *tree;
+    struct sl_json *wl_tree;
+    struct sl_workload *w;
+    bool suspended, stopped, finished, success;
+    const char *message;
+};
+
+/* The job has quota or waits for it. */
+static void sync_matching(struct manager *m, struct pair *p) {
+    int32_t reclaimable[32];
+    struct lc_facts f;
+    collect_facts(m, p->wl, p->wl_tree, p->w, &f);
+    f.has_job = true;
+    f.job_finished = p->finished;
+    f.job_success = p->success;
+    f.job_message = p->message;
+    f.job_stopped = p->stopped;
+    f.job_ready = p->job->kind->pods_ready(p->tree);
+    f.failed_to_start = p->wl->failed_to_start;
+    if (p->w->n_podsets <= SL_COUNT(reclaimable)) {
+        count_reclaimable(p->job, p->tree, p->w, reclaimable);
+        f.job_reclaimable = reclaimable;
+    }
+    if (!p->finished && (sync_spec(m, p->job, p->tree, p->suspended, p->wl, p->wl_tree, p->w) || sync_class_value(m, p->wl, p->w)))
+        return;
+    if (step_workload(m, p->wl, p->wl_tree, p->w, &f) || p->finished)
+        return;
+    bool evicted = p->w->evicted.status == SL_TRI_TRUE, finished = p->w->finished.status == SL_TRI_TRUE;
+    bool run = p->wl->admitted && !evicted && !finished && p->w->active && p->w->deactivation_target.status != SL_TRI_TRUE;
+    if (run && p->suspended && !sl_json_path(p->tree, "metadata.deletionTimestamp")) {
+        start_job(m, p->job, p->tree, p->wl, p->wl_tree, p->w);
+    } else if (!run && !p->suspended) {
+        const char *why = evicted ? sl_json_get_str(sl_condition_of(p->wl_tree, SL_COND_EVICTED), "message", "")
+                          : finished ? "The workload is finished"
+                                     : "Not admitted by cluster queue";
+        stop_job(m, p->job, p->tree, p->wl_tree, why);
+    }
+}
+
+/* The Workload says something else than its job. */
+static void sync_mismatch(struct manager *m, struct pair *p, const char *prebuilt) {
+    if (prebuilt) {
+        struct lc_facts f;
+        collect_facts(m, p->wl, p->wl_tree, p->w, &f);
+        f.has_job = true;
+        f.job_stopped = p->stopped;
+        f.out_of_sync = "The prebuilt workload is out of sync with its user job";
+        if (!step_workload(m, p->wl, p->wl_tree, p->w, &f) && !p->suspended)
+            stop_job(m, p->job, p->tree, NULL, f.out_of_sync);
+        return;
+    }
+    if (p->suspended && !p->wl->holds && p->w->finished.status != SL_TRI_TRUE) {
+        rewrite_workload(m, p->job, p->tree, p->wl, p->wl_tree);
+        return;
+    }
+    if (stop_job(m, p->job, p->tree, p->wl_tree, "No matching Workload; restoring pod templates according to existent Workload"))
+        return;
+    SL_AUTO_FREE char *note = sl_xprintf("Deleted not matching Workload: %s", p->wl->key);
+    job_event(m, p->job, false, "DeletedWorkload", note);
+    send_delete(m, p->wl, false, "Background", NULL, NULL);
+}
+
+static void look_at_job(struct manager *m, struct record *job, const struct sl_json *tree) {
+    struct pair p = {.job = job, .tree = tree, .message = ""};
+    const char *prebuilt = job->kind->prebuilt ? sl_job_prebuilt(tree) : NULL;
+    struct owned *o = owned_of(m, job->uid);
+    for (size_t i = 0; o && i < o->n; i++) {
+        struct record *wl = o->items[i];
+        if (wl->busy)
+            return; /* its answer causes the next look */
+        if (!p.wl || p.wl->finished || (prebuilt && !strcmp(wl->name, prebuilt)))
+            p.wl = wl;
+    }
+    p.finished = job->kind->finished(tree, &p.success, &p.message);
+    p.suspended = job->kind->suspended(tree);
+    p.stopped = p.suspended && job->kind->active_pods(tree) == 0;
+    bool managed = is_managed(m, job, tree);
+    if (p.wl && p.wl->gone) { /* deleted by somebody: the job stops, and only then is the quota free */
+        SL_AUTO_JSON *ghost = record_tree(p.wl);
+        if (managed && !p.finished && stop_job(m, job, tree, ghost, "Workload is deleted"))
+            return;
+        forget_workload(m, p.wl, "deleted"); /* causes the next look */
+        return;
+    }
+    if (!managed) {
+        if (p.wl && !p.wl->finished && !p.finished)
+            send_delete(m, p.wl, false, "Background", NULL, NULL); /* a job that left its queue must not take quota */
+        return;
+    }
+    if (!p.wl && p.finished)
+        return;
+    if (!p.wl && prebuilt && !(p.wl = adopt_prebuilt(m, job, prebuilt))) {
+        if (!p.suspended)
+            stop_job(m, job, tree, NULL, "missing workload");
+        return;
+    }
+    if (!p.wl) {
+        if (stop_job(m, job, tree, NULL, "Missing Workload; unable to restore pod templates"))
+            return;
+        if (p.stopped && !sl_json_path(tree, "metadata.deletionTimestamp"))
+            create_workload(m, job, tree);
+        return;
+    }
+    for (size_t i = 0; i < o->n; i++) { /* one job, one Workload */
+        if (o->items[i] != p.wl && !o->items[i]->finished) {
+            send_delete(m, o->items[i], false, "Background", NULL, NULL);
+            return;
+        }
+    }
+    p.wl_tree = record_tree(p.wl);
+    p.w = decode_workload(m, p.wl, p.wl_tree);
+    if (p.w && p.w->deleting && !p.wl->holds) {
+        drop_finalizer(m, p.wl, p.wl_tree);
+    } else if (p.w && p.w->deleting) {
+        if (p.finished || !stop_job(m, job, tree, p.wl_tree, "Workload is deleted"))
+            drop_finalizer(m, p.wl, p.wl_tree);
+    } else if (p.w) {
+        struct sl_err err = SL_ERR_INIT;
+        SL_AUTO_JSON *infos = p.wl->holds ? infos_of(m, p.wl, p.wl_tree, p.w, &err) : NULL;
+        bool undecidable = p.wl->holds && !infos && err.code != SL_CONFLICT; /* a flavor is missing: no comparison is better than a wrong one */
+        if (p.finished || p.w->finished.status == SL_TRI_TRUE || undecidable || sl_job_equivalent(job->kind, tree, p.wl_tree, infos) ||
+            (!p.suspended && sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_STOPPING)))
+            sync_matching(m, &p);
+        else
+            sync_mismatch(m, &p, prebuilt);
+    }
+    sl_json_unref(p.wl_tree);
+    sl_workload_free(p.w);
+}
+
+static void sync_job(struct manager *m, struct record *job) {
+    if (job->busy)
+        return;
+    SL_AUTO_JSON *tree = record_tree(job);
+    look_at_job(m, job, tree);
+}
+
+void sync_record(struct manager *m, struct record *r) {
+    if (r->kind) {
+        sync_job(m, r);
+        return;
+    }
+    struct record *job = job_of(m, r);
+    if (job)
+        sync_job(m, job);
+    else
+        sync_workload(m, r);
+}
