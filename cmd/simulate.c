@@ -14,6 +14,7 @@
 #include "sluice/api/validate.h"
 #include "sluice/base/clock.h"
 #include "sluice/base/log.h"
+#include "sluice/base/map.h"
 #include "sluice/base/mem.h"
 #include "sluice/cmd/command.h"
 #include "sluice/cmd/config.h"
