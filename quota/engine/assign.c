@@ -1,0 +1,393 @@
+/* Flavor assignment: for every pod set and resource the flavor to take, and how (scheduling reference, section 5). */
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sluice/api/decode.h"
+#include "sluice/base/mem.h"
+#include "sluice/base/num.h"
+
+/* ---- which flavors a pod set may run on ---- */
+
+static const struct sl_taint *untolerated(const struct sl_podset *p, const struct sl_flavor *f) {
+    for (size_t t = 0; t < f->n_taints; t++) {
+        const struct sl_taint *taint = &f->taints[t];
+        if (strcmp(taint->effect, "NoSchedule") != 0 && strcmp(taint->effect, "NoExecute") != 0)
+            continue;
+        bool ok = false;
+        for (size_t i = 0; i < p->n_tolerations && !ok; i++)
+            ok = sl_toleration_tolerates(&p->tolerations[i], taint);
+        for (size_t i = 0; i < f->n_tolerations && !ok; i++)
+            ok = sl_toleration_tolerates(&f->tolerations[i], taint);
+        if (!ok)
+            return taint;
+    }
+    return NULL;
+}
+
+enum match { MATCH_NO, MATCH_YES, MATCH_ERROR };
+
+/* Only keys that the flavor itself has as labels count; a term without any of them makes the whole affinity say nothing. */
+static enum match affinity(const struct sl_podset *p, const struct sl_labels *labels) {
+    for (size_t i = 0; i < p->node_selector.n; i++) {
+        const char *v = sl_labels_get(labels, p->node_selector.items[i].key);
+        if (v && strcmp(v, p->node_selector.items[i].value) != 0)
+            return MATCH_NO;
+    }
+    bool any = p->n_affinity == 0;
+    for (size_t t = 0; t < p->n_affinity; t++) {
+        size_t kept = 0;
+        bool ok = true;
+        for (size_t i = 0; i < p->affinity[t].n; i++) {
+            const struct sl_requirement *r = &p->affinity[t].items[i];
+            if (!sl_labels_get(labels, r->key))
+                continue;
+            kept++;
+            ok &= sl_requirement_matches(r, labels);
+        }
+        if (kept == 0)
+            return MATCH_YES;
+        any |= ok;
+    }
+    if (!any || (p->affinity_invalid && p->n_affinity == 0))
+        return p->affinity_invalid ? MATCH_ERROR : MATCH_NO;
+    return MATCH_YES;
+}
+
+static void trace_add(struct trace *t, struct row row) {
+    if (!t)
+        return;
+    SL_GROW(t->rows, t->cap, t->n);
+    t->rows[t->n++] = row;
+}
+
+struct walk { /* one assignment in the making */
+    struct sl_engine *e;
+    struct wl *w;
+    struct cq *q;
+    struct assignment *a;
+    struct trace *trace;
+    const struct bookmark *bookmark;
+    size_t mark_base; /* of this pod set in the bookmark */
+    size_t ps;
+    struct ps_assign *pa;
+    bool error;
+};
+
+static bool eligible(struct walk *k, struct flv *f) {
+    const struct sl_podset *p = &k->w->obj->podsets[k->ps];
+    struct row row = {.ps = (uint16_t)k->ps, .flavor = f->name};
+    if (!f->obj) {
+        row.verdict = ROW_MISSING_FLAVOR;
+    } else if (f->obj->n_taints && (row.taint = untolerated(p, f->obj))) {
+        row.verdict = ROW_TAINT;
+    } else if (!k->w->shape->ps[k->ps].simple) {
+        enum match m = affinity(p, &f->obj->node_labels);
+        if (m == MATCH_YES)
+            return true;
+        row.verdict = m == MATCH_NO ? ROW_AFFINITY : ROW_BAD_AFFINITY;
+        k->error |= m == MATCH_ERROR;
+    } else {
+        return true;
+    }
+    trace_add(k->trace, row);
+    return false;
+}
+
+/* ---- how one flavor and resource would do ---- */
+
+static int64_t placed(const struct assignment *a, const struct cell *c) {
+    for (size_t i = 0; i < a->n_usage; i++)
+        if (a->usage[i].cell == c)
+            return a->usage[i].amount;
+    return 0;
+}
+
+static bool may_preempt_while_borrowing(const struct walk *k) {
+    return k->q->obj->borrow_within_cohort != SL_PREEMPT_NEVER ||
+           (k->e->config.fair_sharing && k->q->obj->reclaim_within_cohort != SL_PREEMPT_NEVER);
+}
+
+/* What preemption could do for this flavor and resource alone. */
+static int simulate(struct walk *k, struct cell *c, int64_t v, int *ret_level) {
+    struct use need = {c, v};
+    bool part;
+    struct targets t = find_targets(k->e, k->w, &need, 1, &c, 1);
+    if (t.n == 0) {
+        *ret_level = cell_fit_level(c, v, &part);
+        return MODE_NO_CANDIDATES;
+    }
+    size_t mark = undo_mark(k->e);
+    bool own = false;
+    for (size_t i = 0; i < t.n; i++) {
+        search_remove(k->e, t.items[i].wl);
+        own |= t.items[i].wl->cq == k->q;
+    }
+    *ret_level = cell_fit_level(c, v, &part);
+    undo_to(k->e, mark);
+    return own ? MODE_PREEMPT : MODE_RECLAIM;
+}
+
+static int verdict(struct walk *k, struct cell *c, int64_t request, int *ret_level) {
+    int64_t before = placed(k->a, c), v = amt_add(before, request);
+    struct row row = {.ps = (uint16_t)k->ps, .flavor = c->flavor->name, .res = c->res, .cell = c, .asked = request, .before = before};
+    int mode;
+    *ret_level = 0;
+    if (v > c->ceil) {
+        row.verdict = ROW_OVER_CEILING;
+        mode = MODE_NOFIT;
+    } else {
+        bool part;
+        *ret_level = cell_fit_level(c, v, &part);
+        if (v <= cell_available(c)) {
+            row.verdict = ROW_FITS;
+            mode = MODE_FIT;
+        } else {
+            row.verdict = ROW_SHORT;
+            mode = c->nom >= v || part || may_preempt_while_borrowing(k) ? simulate(k, c, v, ret_level) : MODE_NOFIT;
+        }
+    }
+    row.mode = (uint8_t)mode;
+    trace_add(k->trace, row);
+    return mode;
+}
+
+struct grade {
+    int mode, level;
+};
+
+static bool stop_here(const struct sl_clusterqueue *o, struct grade g) {
+    if (g.mode == MODE_NOFIT || g.mode == MODE_NO_CANDIDATES)
+        return false;
+    if ((g.mode == MODE_PREEMPT || g.mode == MODE_RECLAIM) && o->when_can_preempt == SL_TRY_NEXT_FLAVOR)
+        return false;
+    return !(g.level > 0 && o->when_can_borrow == SL_TRY_NEXT_FLAVOR);
+}
+
+static bool prefer(const struct sl_clusterqueue *o, struct grade a, struct grade b) {
+    if (a.mode == MODE_NOFIT)
+        return false;
+    if (b.mode == MODE_NOFIT)
+        return true;
+    if ((a.mode == MODE_NO_CANDIDATES) != (b.mode == MODE_NO_CANDIDATES))
+        return b.mode == MODE_NO_CANDIDATES;
+    if (o->preference == SL_PREEMPTION_OVER_BORROWING) {
+        if (a.level != b.level)
+            return a.level < b.level;
+        return a.mode > b.mode;
+    }
+    if (a.mode != b.mode)
+        return a.mode > b.mode;
+    return a.level < b.level;
+}
+
+/* ---- walking the flavors ---- */
+
+static struct cqgroup *group_of(struct cq *q, const struct res *r, size_t *ret_index) {
+    for (size_t g = 0; g < q->n_groups; g++)
+        for (size_t i = 0; i < q->groups[g].n_res; i++)
+            if (q->groups[g].res[i] == r) {
+                *ret_index = i;
+                return &q->groups[g];
+            }
+    return NULL;
+}
+
+static size_t start_of(const struct walk *k, size_t req) {
+    if (!k->bookmark)
+        return 0;
+    return (size_t)(k->bookmark->last[k->mark_base + req] + 1);
+}
+
+/* One flavor for all requested resources of the group; false when none will do. first: the resource that asked. */
+static bool pick_flavor(struct walk *k, struct cqgroup *g, size_t first) {
+    struct ps_assign *pa = k->pa;
+    size_t *reqs = arena_alloc(k->e->arena, pa->n * sizeof *reqs), *col = arena_alloc(k->e->arena, pa->n * sizeof *col), n = 0;
+    struct grade *now = arena_alloc(k->e->arena, pa->n * sizeof *now), *kept = arena_alloc(k->e->arena, pa->n * sizeof *kept);
+    for (size_t i = 0; i < pa->n; i++)
+        if (group_of(k->q, pa->picks[i].res, &col[n]) == g)
+            reqs[n++] = i;
+    struct cqflavor *best = NULL;
+    struct grade best_grade = {MODE_NOFIT, 0};
+    int16_t last = -1;
+    for (size_t i = start_of(k, first); i < g->n_flavors; i++) {
+        struct cqflavor *f = &g->flavors[i];
+        last = (int16_t)i;
+        if (!eligible(k, f->flavor)) {
+            if (k->error)
+                return false;
+            continue;
+        }
+        struct grade worst = {MODE_FIT, 0};
+        for (size_t x = 0; x < n; x++) {
+            now[x].mode = verdict(k, f->cells[col[x]], pa->picks[reqs[x]].amount, &now[x].level);
+            if (prefer(k->q->obj, worst, now[x]))
+                worst = now[x];
+        }
+        bool stop = stop_here(k->q->obj, worst);
+        if (stop || prefer(k->q->obj, worst, best_grade)) {
+            best = f;
+            best_grade = worst;
+            memcpy(kept, now, n * sizeof *now);
+        }
+        if (stop)
+            break;
+    }
+    if (!best)
+        return false;
+    if (last == (int16_t)(g->n_flavors - 1))
+        last = -1;
+    for (size_t x = 0; x < n; x++) {
+        struct pick *p = &pa->picks[reqs[x]];
+        p->flavor = best;
+        p->cell = best->cells[col[x]];
+        p->mode = (uint8_t)kept[x].mode;
+        p->level = kept[x].level;
+        p->tried = last;
+    }
+    return true;
+}
+
+static void take_usage(struct assignment *a, struct cell *c, int64_t amount) {
+    for (size_t i = 0; i < a->n_usage; i++)
+        if (a->usage[i].cell == c) {
+            a->usage[i].amount = amt_add(a->usage[i].amount, amount);
+            return;
+        }
+    a->usage[a->n_usage++] = (struct use){c, amount};
+}
+
+static void list_requests(struct walk *k, int32_t count, bool scaled) {
+    const struct shape_ps *s = &k->w->shape->ps[k->ps];
+    struct ps_assign *pa = k->pa;
+    struct res *pods = k->q->covers_pods ? sl_map_get(&k->e->resources, "pods") : NULL;
+    pa->count = count;
+    pa->picks = arena_alloc(k->e->arena, (s->n_reqs + 1) * sizeof *pa->picks);
+    for (size_t r = 0; r < s->n_reqs; r++) {
+        if (pods && res_order(pods, s->reqs[r].res) < 0) {
+            pa->picks[pa->n++] = (struct pick){.res = pods, .amount = count, .injected = true};
+            pods = NULL;
+        }
+        int64_t amount = s->reqs[r].total;
+        if (scaled && s->count > 0)
+            amount = sl_sat_mul(amount / s->count, count);
+        pa->picks[pa->n++] = (struct pick){.res = s->reqs[r].res, .amount = amount};
+    }
+    if (pods)
+        pa->picks[pa->n++] = (struct pick){.res = pods, .amount = count, .injected = true};
+    for (size_t i = 0; i < pa->n; i++)
+        pa->picks[i].tried = -1;
+}
+
+static bool assign_podset(struct walk *k) {
+    struct ps_assign *pa = k->pa;
+    for (size_t i = 0; i < pa->n; i++) {
+        if (pa->picks[i].flavor)
+            continue;
+        size_t col;
+        struct cqgroup *g = group_of(k->q, pa->picks[i].res, &col);
+        if (!g) {
+            if (pa->picks[i].amount == 0 || k->e->config.ignore_undeclared)
+                continue;
+            trace_add(k->trace, (struct row){.ps = (uint16_t)k->ps, .verdict = ROW_UNDECLARED, .res = pa->picks[i].res, .asked = pa->picks[i].amount});
+            return false;
+        }
+        if (!pick_flavor(k, g, i))
+            return false;
+    }
+    return true;
+}
+
+static size_t marks_of(const struct cq *q, const struct shape *s) {
+    size_t n = 0;
+    for (size_t p = 0; p < s->n_ps; p++)
+        n += s->ps[p].n_reqs + q->covers_pods;
+    return n;
+}
+
+struct assignment *assign(struct sl_engine *e, struct wl *w, const int32_t *counts, bool use_bookmark, struct trace *trace) {
+    const struct shape *s = w->shape;
+    struct assignment *a = arena_alloc(e->arena, sizeof *a);
+    struct walk k = {.e = e, .w = w, .q = w->cq, .a = a, .trace = trace};
+    if (use_bookmark && w->bookmark && w->bookmark->n == marks_of(w->cq, s))
+        k.bookmark = w->bookmark;
+    a->n_ps = s->n_ps;
+    a->ps = arena_alloc(e->arena, (s->n_ps + 1) * sizeof *a->ps);
+    a->usage = arena_alloc(e->arena, (marks_of(w->cq, s) + 1) * sizeof *a->usage);
+    a->mode = s->n_ps ? MODE_FIT : MODE_NOFIT;
+    for (size_t p = 0; p < s->n_ps; p++) {
+        k.ps = p;
+        k.pa = &a->ps[p];
+        a->n_done = p + 1;
+        list_requests(&k, counts ? counts[p] : s->ps[p].count, counts != NULL);
+        if (!assign_podset(&k)) {
+            for (size_t i = 0; i < k.pa->n; i++)
+                k.pa->picks[i].flavor = NULL;
+            k.pa->mode = a->mode = MODE_NOFIT;
+            return a;
+        }
+        k.pa->mode = MODE_FIT;
+        for (size_t i = 0; i < k.pa->n; i++) {
+            struct pick *x = &k.pa->picks[i];
+            if (!x->flavor)
+                continue;
+            if (x->mode != MODE_FIT)
+                k.pa->mode = MODE_PREEMPT;
+            if (x->level > a->level)
+                a->level = x->level;
+            take_usage(a, x->cell, x->amount);
+        }
+        if (k.pa->mode < a->mode)
+            a->mode = k.pa->mode;
+        k.mark_base += s->ps[p].n_reqs + w->cq->covers_pods;
+    }
+    return a;
+}
+
+/* ---- bookmarks ---- */
+
+void bookmark_drop(struct wl *w) {
+    free(w->bookmark);
+    w->bookmark = NULL;
+}
+
+bool bookmark_pending(const struct wl *w) { return w->bookmark != NULL; }
+
+/* Remembers where the walks stopped; a bookmark that says "start over" everywhere is none. */
+void assignment_bookmark(struct sl_engine *e, struct wl *w, const struct assignment *a, uint64_t cycle) {
+    (void)e;
+    size_t n = marks_of(w->cq, w->shape);
+    bool pending = false;
+    for (size_t p = 0; p < a->n_done; p++)
+        for (size_t i = 0; i < a->ps[p].n; i++)
+            pending |= a->ps[p].picks[i].flavor && a->ps[p].picks[i].tried >= 0;
+    bookmark_drop(w);
+    if (!pending)
+        return;
+    struct bookmark *b = sl_xalloc(sizeof *b + n * sizeof b->last[0]);
+    b->n = n;
+    b->cycle = cycle;
+    b->gen = w->cq->gen;
+    b->shape = w->shape->id;
+    for (size_t i = 0; i < n; i++)
+        b->last[i] = -1;
+    size_t base = 0;
+    for (size_t p = 0; p < a->n_done; p++) {
+        for (size_t i = 0; i < a->ps[p].n; i++)
+            if (a->ps[p].picks[i].flavor)
+                b->last[base + i] = a->ps[p].picks[i].tried;
+        base += w->shape->ps[p].n_reqs + w->cq->covers_pods;
+    }
+    w->bookmark = b;
+}
+
+void bookmark_drop_stale(struct sl_engine *e, struct wl *w, uint64_t cycle) {
+    (void)e;
+    const struct bookmark *b = w->bookmark;
+    if (!b)
+        return;
+    if (b->n != marks_of(w->cq, w->shape) || (b->shape != w->shape->id && w->shape->known) ||
+        (cycle - b->cycle > 1 && w->cq->gen > b->gen))
+        bookmark_drop(w);
+}

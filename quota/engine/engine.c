@@ -1,0 +1,107 @@
+/* The engine as its callers see it: life, runs, small readings, invariants. */
+#include "sluice/quota/engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+#include "sluice/base/mem.h"
+
+struct sl_engine *sl_engine_new(const struct sl_engine_config *config) {
+    struct sl_engine *e = sl_xalloc(sizeof *e);
+    if (config)
+        e->config = *config;
+    if (!e->config.strategies[0]) {
+        e->config.strategies[0] = SL_FAIR_FINAL_SHARE;
+        e->config.strategies[1] = SL_FAIR_INITIAL_SHARE;
+    }
+    e->arena = arena_new();
+    e->self = e;
+    return e;
+}
+
+void sl_engine_free(struct sl_engine *e) {
+    if (!e)
+        return;
+    workloads_free(e);
+    queues_free(e);
+    free(e->undo);
+    free(e->backoff);
+    free(e->key);
+    arena_free(e->arena);
+    free(e);
+}
+
+/* ---- decisions ---- */
+
+struct sl_decision *decide(struct sl_engine *e, enum sl_decision_kind kind, struct wl *w) {
+    struct sl_decisions *o = e->out;
+    SL_GROW(o->items, e->cap_out, o->n);
+    struct sl_decision *d = &o->items[o->n++];
+    *d = (struct sl_decision){.kind = kind, .workload = w->obj};
+    return d;
+}
+
+static void wake_backoff(struct sl_engine *e) {
+    while (e->n_backoff && e->backoff[0]->obj->requeue_at_ms <= e->now_ms) {
+        struct wl *w = e->backoff[0];
+        queue_remove(e, w);
+        queue_put(e, w);
+        wl_tell(e, w);
+    }
+}
+
+static struct tree *take_dirty(struct sl_engine *e) {
+    struct tree *t = e->dirty_first;
+    if (!t)
+        return NULL;
+    e->dirty_first = t->next_dirty;
+    if (!e->dirty_first)
+        e->dirty_last = NULL;
+    t->dirty = false;
+    t->next_dirty = NULL;
+    return t;
+}
+
+void sl_engine_run(struct sl_engine *e, int64_t now_ms, size_t max_admissions, struct sl_decisions *ret, bool *ret_more) {
+    *ret = (struct sl_decisions){NULL, 0, arena_new()};
+    e->out = ret;
+    e->cap_out = 0;
+    e->now_ms = now_ms;
+    trees_refresh(e);
+    wake_backoff(e);
+    size_t left = max_admissions;
+    bool more = false;
+    struct tree *t;
+    struct tree *waiting = NULL; /* trees whose flush waits for victims to go */
+    while (!more && (t = take_dirty(e))) {
+        if (!tree_run(e, t, &left)) {
+            more = true;
+            tree_dirty(e, t);
+        } else if (t->flush) {
+            t->next_waiting = waiting;
+            waiting = t;
+        }
+    }
+    for (; waiting; waiting = waiting->next_waiting)
+        tree_dirty(e, waiting);
+    while (e->retell_first && now_ms - e->retell_first->told_ms >= RETELL_MS)
+        wl_tell(e, e->retell_first);
+    if (!more) /* before that, reasons would not be the last word */
+        tell_all(e);
+    arena_reset(e->arena);
+    e->out = NULL;
+    if (ret_more)
+        *ret_more = more;
+}
+
+void sl_decisions_done(struct sl_decisions *d) {
+    for (size_t i = 0; i < d->n; i++) {
+        sl_admission_free(d->items[i].admission);
+        free(d->items[i].message);
+        sl_json_unref(d->items[i].requests);
+    }
+    free(d->items);
+    arena_free(d->text);
+    *d = (struct sl_decisions){NULL, 0, NULL};
+}

@@ -1,0 +1,510 @@
+/* Why a workload waits: as a condition's text, as JSON for people, and what the smallest change would be. */
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sluice/api/quantity.h"
+#include "sluice/base/mem.h"
+
+#define MESSAGE_MAX 8192 /* the API cuts at 32 KiB; nobody reads that much */
+#define TRY_HOLDERS 500  /* holders tried one by one for "when this one finishes" */
+
+/* ---- who holds a flavor and resource: the three largest of the tree ---- */
+
+static struct tops *tops_of(struct sl_engine *e, struct cell *c) {
+    while (c->up)
+        c = c->up;
+    if (c->tops && c->tops_run == e->run)
+        return c->tops;
+    struct tops *t = arena_alloc(e->arena, sizeof *t);
+    struct tree *tree = c->node->tree;
+    for (size_t i = 0; tree && i < tree->n_cqs; i++) {
+        const struct cq *q = tree->cqs[i];
+        for (uint32_t h = 0; h < q->n_holders; h++) {
+            const struct wl *w = q->holders[h].wl;
+            for (size_t k = 0; k < w->n_use; k++) {
+                int64_t v = w->use[k].amount;
+                if (w->use[k].cell->key != c->key || v <= 0)
+                    continue;
+                t->n++;
+                size_t at = t->n_top < SL_COUNT(t->top) ? t->n_top++ : SL_COUNT(t->top);
+                while (at > 0 && (t->top[at - 1].amount < v ||
+                                  (t->top[at - 1].amount == v && strcmp(t->top[at - 1].wl->obj->uid, w->obj->uid) > 0))) {
+                    if (at < SL_COUNT(t->top))
+                        t->top[at] = t->top[at - 1];
+                    at--;
+                }
+                if (at < SL_COUNT(t->top)) {
+                    t->top[at].wl = w;
+                    t->top[at].amount = v;
+                }
+            }
+        }
+    }
+    c->tops = t;
+    c->tops_run = e->run;
+    return t;
+}
+
+static const char *amount_text(const struct res *r, int64_t v, char *text) { return sl_amount_format_people(r->name, v, text); }
+
+/* ---- text of one evaluation ---- */
+
+static void say_row(struct sl_engine *e, const struct row *r, struct sl_buf *b) {
+    char t1[SL_QUANTITY_TEXT], t2[SL_QUANTITY_TEXT], t3[SL_QUANTITY_TEXT], t4[SL_QUANTITY_TEXT];
+    switch ((enum row_verdict)r->verdict) {
+    case ROW_FITS: return;
+    case ROW_MISSING_FLAVOR: sl_buf_printf(b, "flavor %s: does not exist", r->flavor); return;
+    case ROW_TAINT:
+        sl_buf_printf(b, "flavor %s: taint %s%s%s:%s is not tolerated", r->flavor, r->taint->key, *r->taint->value ? "=" : "",
+                      r->taint->value, r->taint->effect);
+        return;
+    case ROW_AFFINITY: sl_buf_printf(b, "flavor %s: its node labels do not match the node selector or affinity", r->flavor); return;
+    case ROW_BAD_AFFINITY: sl_buf_printf(b, "flavor %s: the node affinity cannot be read", r->flavor); return;
+    case ROW_UNDECLARED:
+        sl_buf_printf(b, "%s: asks %s, but no resource group of the ClusterQueue covers it", r->res->name,
+                      amount_text(r->res, r->asked, t1));
+        return;
+    case ROW_OVER_CEILING:
+        sl_buf_printf(b, "flavor %s, %s: asks %s", r->flavor, r->res->name, amount_text(r->res, r->asked, t1));
+        if (r->before)
+            sl_buf_printf(b, " after %s for earlier pod sets", amount_text(r->res, r->before, t2));
+        sl_buf_printf(b, ", more than can ever be had here: %s", amount_text(r->res, r->cell->ceil, t3));
+        return;
+    case ROW_SHORT: break;
+    }
+    int64_t free_now = cell_available(r->cell), own = max0(amt_sub(r->cell->nom, r->cell->U));
+    sl_buf_printf(b, "flavor %s, %s: asks %s", r->flavor, r->res->name, amount_text(r->res, r->asked, t1));
+    if (r->before)
+        sl_buf_printf(b, " after %s for earlier pod sets", amount_text(r->res, r->before, t4));
+    sl_buf_printf(b, ", free %s (nominal %s, borrowable %s)", amount_text(r->res, free_now, t2), amount_text(r->res, r->cell->nom, t3),
+                  amount_text(r->res, max0(amt_sub(free_now, own)), t4));
+    const struct tops *t = tops_of(e, r->cell);
+    for (size_t i = 0; i < t->n_top; i++)
+        sl_buf_printf(b, "%s%s/%s %s", i ? ", " : ", held by ", t->top[i].wl->obj->ns, t->top[i].wl->obj->name,
+                      amount_text(r->res, t->top[i].amount, t1));
+    if (t->n > t->n_top)
+        sl_buf_printf(b, " and %zu more", t->n - t->n_top);
+}
+
+static void say_rows(struct sl_engine *e, const struct wl *w, const struct trace *t, struct sl_buf *b) {
+    const char *sep = "";
+    for (size_t p = 0; p < w->shape->n_ps; p++) {
+        bool said = false;
+        for (size_t i = 0; i < t->n; i++) {
+            if (t->rows[i].ps != p || t->rows[i].verdict == ROW_FITS)
+                continue;
+            sl_buf_puts(b, sep);
+            if (!said)
+                sl_buf_printf(b, "pod set %s: ", w->obj->podsets[p].name);
+            said = true;
+            say_row(e, &t->rows[i], b);
+            sep = "; ";
+        }
+    }
+}
+
+static void say_asked(const struct wl *w, struct sl_buf *b) {
+    const char *sep = "asks ";
+    char t1[SL_QUANTITY_TEXT], t2[SL_QUANTITY_TEXT];
+    const struct cq *q = w->cq;
+    for (size_t p = 0; p < w->shape->n_ps; p++)
+        for (size_t i = 0; i < w->shape->ps[p].n_reqs; i++) {
+            const struct res *r = w->shape->ps[p].reqs[i].res;
+            bool seen = false;
+            for (size_t x = 0; x < p; x++)
+                for (size_t k = 0; k < w->shape->ps[x].n_reqs; k++)
+                    seen |= w->shape->ps[x].reqs[k].res == r;
+            if (seen)
+                continue;
+            int64_t sum = 0, nominal = 0;
+            for (size_t x = p; x < w->shape->n_ps; x++)
+                for (size_t k = 0; k < w->shape->ps[x].n_reqs; k++)
+                    if (w->shape->ps[x].reqs[k].res == r)
+                        sum = amt_add(sum, w->shape->ps[x].reqs[k].total);
+            for (size_t c = 0; c < q->node.n_cells; c++)
+                if (q->node.cells[c]->res == r)
+                    nominal = amt_add(nominal, q->node.cells[c]->nom);
+            sl_buf_printf(b, "%s%s %s (nominal quota %s)", sep, r->name, amount_text(r, sum, t1), amount_text(r, nominal, t2));
+            sep = ", ";
+        }
+}
+
+/* ---- what a waiting workload is told ---- */
+
+struct saying {
+    const char *reason;
+    struct sl_buf text;
+    struct trace trace;
+    struct assignment *a;
+};
+
+static void evaluate(struct sl_engine *e, struct wl *w, struct saying *s) {
+    e->log_on = true;
+    s->a = assign(e, w, NULL, false, &s->trace);
+    undo_to(e, 0);
+    e->log_on = false;
+}
+
+/* True when this workload is what its queue tries next, or the one whose verdict holds for its equals. */
+static bool was_tried(const struct wl *w) {
+    if (w->why == WHY_NEW)
+        return false;
+    if (w->where != WL_QUEUED)
+        return true;
+    return w->klass->parked ? w->klass->rep == w || !w->klass->rep : queue_head(w->cq) == w;
+}
+
+static void say_evaluated(struct sl_engine *e, struct wl *w, struct saying *s) {
+    evaluate(e, w, s);
+    switch ((enum wl_why)w->why) {
+    case WHY_WAITS_VICTIMS: sl_buf_puts(&s->text, "Waits for preempted workloads to release their quota; "); break;
+    case WHY_OVERLAP: sl_buf_puts(&s->text, "The workloads it could preempt are being preempted by another workload; "); break;
+    case WHY_RETURN: sl_buf_puts(&s->text, "Preempting would only be undone in return; "); break;
+    case WHY_LOST:
+        if (s->a->mode == MODE_FIT)
+            sl_buf_puts(&s->text, "The quota it needs is kept for another workload that waits for it");
+        break;
+    case WHY_NO_CANDIDATES: sl_buf_puts(&s->text, "No quota, and no workload that it may preempt; "); break;
+    default: sl_buf_puts(&s->text, "No quota; "); break;
+    }
+    say_rows(e, w, &s->trace, &s->text);
+}
+
+static void say(struct sl_engine *e, struct wl *w, struct saying *s) {
+    struct sl_buf *b = &s->text;
+    const struct lq *l = w->lq;
+    s->reason = "Inadmissible";
+    if (!l->obj) {
+        sl_buf_printf(b, "LocalQueue %s does not exist", l->name);
+        return;
+    }
+    if (l->obj->deleting || l->obj->stop != SL_STOP_NONE) {
+        sl_buf_printf(b, "LocalQueue %s is %s", l->name, l->obj->deleting ? "being deleted" : "stopped");
+        return;
+    }
+    if (!w->cq) {
+        sl_buf_printf(b, "ClusterQueue %s does not exist", l->obj->cq);
+        return;
+    }
+    if (!w->cq->active) {
+        sl_buf_printf(b, "ClusterQueue %s admits nothing: ", w->cq->node.name);
+        (void)cq_inactive(e, w->cq, b);
+        return;
+    }
+    s->reason = "Pending";
+    if (w->where == WL_BACKOFF || (w->where == WL_SOLO && w->obj->requeued.status == SL_TRI_FALSE)) {
+        sl_buf_printf(b, "Waits after its eviction (%s) before it is tried again",
+                      w->obj->requeued.reason ? w->obj->requeued.reason : "backoff");
+        return;
+    }
+    if (!was_tried(w)) {
+        sl_buf_printf(b, "Waits in ClusterQueue %s behind %s; ", w->cq->node.name,
+                      w->where == WL_QUEUED && w->klass->parked ? "earlier workloads that ask for the same"
+                                                                : "workloads that come before it");
+        say_asked(w, b);
+        return;
+    }
+    switch ((enum wl_why)w->why) {
+    case WHY_REJECTED: sl_buf_printf(b, "Not valid: %s", w->obj->rejected ? w->obj->rejected : ""); return;
+    case WHY_CHECK: sl_buf_puts(b, "An admission check asked for a retry or rejected it"); return;
+    case WHY_NAMESPACE: sl_buf_printf(b, "Namespace %s does not match the namespaceSelector of ClusterQueue %s", w->obj->ns, w->cq->node.name); return;
+    case WHY_PODS_READY:
+        s->reason = "Waiting";
+        sl_buf_puts(b, "Waits until all admitted workloads have their pods ready");
+        return;
+    case WHY_FAILED: sl_buf_puts(b, "Its admission could not be written; it is tried again"); return;
+    default: say_evaluated(e, w, s); return;
+    }
+}
+
+static void saying_done(struct saying *s) {
+    sl_buf_done(&s->text);
+    free(s->trace.rows);
+}
+
+static uint64_t hash_text(const char *reason, const char *text) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (const char *p = reason; *p; p++)
+        h = (h ^ (unsigned char)*p) * 0x100000001b3u;
+    for (const char *p = text; *p; p++)
+        h = (h ^ (unsigned char)*p) * 0x100000001b3u;
+    return h ? h : 1;
+}
+
+static struct sl_json *requests_of(const struct wl *w) {
+    struct sl_json *list = sl_json_new_array();
+    char t[SL_QUANTITY_TEXT];
+    for (size_t p = 0; p < w->shape->n_ps; p++) {
+        struct sl_json *o = sl_json_new_object();
+        sl_json_set_str(o, "name", w->obj->podsets[p].name);
+        struct sl_json *r = sl_json_make_object(o, "resources");
+        for (size_t i = 0; i < w->shape->ps[p].n_reqs; i++)
+            sl_json_set_str(r, w->shape->ps[p].reqs[i].res->name,
+                            sl_amount_format(w->shape->ps[p].reqs[i].res->name, w->shape->ps[p].reqs[i].total, t));
+        sl_json_append(list, o);
+    }
+    return list;
+}
+
+void tell_all(struct sl_engine *e) {
+    e->run++;
+    while (e->tell_first) {
+        struct wl *w = e->tell_first;
+        wl_tell_off(e, w);
+        struct saying s = {.text = SL_BUF_INIT(MESSAGE_MAX)};
+        say(e, w, &s);
+        if (s.text.failed) { /* too long: what fits is still true */
+            s.text.failed = false;
+            sl_buf_puts(&s.text, " ...");
+            s.text.failed = false;
+        }
+        uint64_t h = hash_text(s.reason, sl_buf_text(&s.text));
+        w->told_ms = e->now_ms;
+        w->told_ver = w->cq && w->cq->node.tree ? w->cq->node.tree->usage_ver : 0;
+        if (h != w->told) {
+            w->told = h;
+            struct sl_decision *d = decide(e, SL_DECIDE_PENDING, w);
+            d->cq = w->cq ? w->cq->node.name : NULL;
+            d->reason = s.reason;
+            d->message = sl_xstrdup(sl_buf_text(&s.text));
+            d->requests = requests_of(w);
+        }
+        saying_done(&s);
+    }
+}
+
+/* ---- evictions ---- */
+
+static const char *const target_names[] = {"InClusterQueue", "InCohortReclamation", "InCohortReclaimWhileBorrowing", "InCohortFairSharing"};
+static const char *const target_causes[] = {"prioritization in the ClusterQueue", "reclamation within the cohort",
+                                            "reclamation within the cohort while borrowing", "Fair Sharing within the cohort"};
+
+static const char *keep_text(struct sl_engine *e, const char *s) {
+    if (!s)
+        return NULL;
+    size_t n = strlen(s) + 1;
+    char *p = arena_alloc(e->out->text, n);
+    memcpy(p, s, n);
+    return p;
+}
+
+static void say_path(const struct node *n, struct sl_buf *b) {
+    const struct node *up[64];
+    size_t k = 0;
+    for (; n && k < SL_COUNT(up); n = n->parent)
+        up[k++] = n;
+    while (k)
+        sl_buf_printf(b, "/%s", up[--k]->name);
+}
+
+void decide_evict(struct sl_engine *e, struct wl *by, struct wl *victim, uint8_t reason) {
+    SL_AUTO_BUF b = SL_BUF_INIT(MESSAGE_MAX);
+    sl_buf_printf(&b, "Preempted to accommodate workload %s/%s (UID: %s, JobUID: %s) due to %s; preemptor path: ", by->obj->ns,
+                  by->obj->name, by->obj->uid, by->obj->job_uid ? by->obj->job_uid : "UNKNOWN", target_causes[reason]);
+    say_path(&by->cq->node, &b);
+    sl_buf_puts(&b, "; preemptee path: ");
+    say_path(&victim->cq->node, &b);
+    struct sl_decision *d = decide(e, SL_DECIDE_EVICT, victim);
+    d->cq = victim->cq->node.name;
+    d->reason = target_names[reason];
+    d->message = sl_xstrdup(sl_buf_text(&b));
+    d->preemptor_uid = keep_text(e, by->obj->uid);
+    d->preemptor_ns = keep_text(e, by->obj->ns);
+    d->preemptor_name = keep_text(e, by->obj->name);
+    d->preemptor_cq = keep_text(e, by->cq->node.name);
+}
+
+/* ---- explain ---- */
+
+static const char *const verdict_names[] = {"fits", "flavor missing", "taint not tolerated", "affinity does not match", "above the maximum",
+                                            "not enough", "not covered", "affinity cannot be read"};
+
+static void set_amount(struct sl_json *o, const char *key, const struct res *r, int64_t v) {
+    char t[SL_QUANTITY_TEXT];
+    sl_json_set_str(o, key, amount_text(r, v, t));
+}
+
+static struct sl_json *row_json(struct sl_engine *e, const struct row *r) {
+    struct sl_json *o = sl_json_new_object();
+    sl_json_set_str(o, "flavor", r->flavor);
+    if (r->res) {
+        sl_json_set_str(o, "resource", r->res->name);
+        set_amount(o, "asked", r->res, r->asked);
+    }
+    if (r->cell) {
+        const struct cell *c = r->cell, *root = c;
+        while (root->up)
+            root = root->up;
+        int64_t free_now = cell_available(c);
+        set_amount(o, "nominal", r->res, c->nom);
+        set_amount(o, "usedHere", r->res, c->U);
+        set_amount(o, "usedInCohort", r->res, root->U);
+        set_amount(o, "borrowable", r->res, max0(amt_sub(free_now, max0(amt_sub(c->nom, c->U)))));
+        set_amount(o, "free", r->res, free_now);
+        set_amount(o, "maximum", r->res, c->ceil);
+    }
+    sl_json_set_str(o, "verdict", verdict_names[r->verdict]);
+    if (r->cell && r->verdict == ROW_SHORT) {
+        const struct tops *t = tops_of(e, r->cell);
+        struct sl_json *list = sl_json_make_array(o, "holders");
+        for (size_t i = 0; i < t->n_top; i++) {
+            struct sl_json *h = sl_json_new_object();
+            sl_json_set(h, "workload", sl_json_new_strf("%s/%s", t->top[i].wl->obj->ns, t->top[i].wl->obj->name));
+            sl_json_set_str(h, "clusterQueue", t->top[i].wl->cq->node.name);
+            set_amount(h, "amount", r->res, t->top[i].amount);
+            sl_json_append(list, h);
+        }
+    }
+    return o;
+}
+
+/* Would it fit in full? Everything that was changed for the question is put back by the caller. */
+static bool would_fit(struct sl_engine *e, struct wl *w) {
+    e->log_on = true;
+    bool fit = assign(e, w, NULL, false, NULL)->mode == MODE_FIT;
+    return fit;
+}
+
+static struct wl *one_finishing(struct sl_engine *e, struct wl *w) {
+    struct wl *found = NULL;
+    struct tree *t = w->cq->node.tree;
+    size_t tries = 0;
+    for (size_t i = 0; t && i < t->n_cqs; i++)
+        for (uint32_t h = 0; h < t->cqs[i]->n_holders && tries < TRY_HOLDERS; h++, tries++) {
+            struct wl *x = t->cqs[i]->holders[h].wl;
+            e->log_on = true;
+            search_remove(e, x);
+            bool fit = would_fit(e, w);
+            undo_to(e, 0);
+            e->log_on = false;
+            if (!fit)
+                continue;
+            int64_t a = x->n_use ? x->use[0].amount : 0, b = found && found->n_use ? found->use[0].amount : 0;
+            if (!found || a < b || (a == b && strcmp(x->obj->uid, found->obj->uid) < 0))
+                found = x;
+        }
+    return found;
+}
+
+static bool limit_is_it(struct sl_engine *e, struct wl *w, struct cell *c) {
+    if (!c->has_bl)
+        return false;
+    int64_t ceil = c->ceil;
+    c->has_bl = false;
+    if (c->up)
+        c->ceil = amt_add(c->L, c->up->ceil);
+    bool fit = would_fit(e, w);
+    undo_to(e, 0);
+    e->log_on = false;
+    c->has_bl = true;
+    c->ceil = ceil;
+    return fit;
+}
+
+static void smallest_change(struct sl_engine *e, struct wl *w, const struct trace *t, struct sl_buf *b) {
+    char t1[SL_QUANTITY_TEXT];
+    const char *sep = "";
+    struct wl *x = one_finishing(e, w);
+    if (x) {
+        sl_buf_printf(b, "workload %s/%s finishes", x->obj->ns, x->obj->name);
+        sep = ", or ";
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        const struct row *r = &t->rows[i];
+        if (r->cell && (r->verdict == ROW_SHORT || r->verdict == ROW_OVER_CEILING) && limit_is_it(e, w, r->cell)) {
+            sl_buf_printf(b, "%sborrowingLimit of %s in flavor %s of ClusterQueue %s is raised by %s", sep, r->res->name, r->flavor,
+                          w->cq->node.name, amount_text(r->res, amt_sub(amt_add(r->before, r->asked), cell_available(r->cell)), t1));
+            sep = ", or ";
+            break;
+        }
+    }
+    /* per pod set the flavor that lacks least, counted in resources first */
+    const char *and = sep;
+    for (size_t p = 0; p < w->shape->n_ps; p++) {
+        const char *best = NULL;
+        size_t best_n = SIZE_MAX;
+        double best_part = 0;
+        for (size_t i = 0; i < t->n; i++) {
+            if (t->rows[i].ps != p || !t->rows[i].cell)
+                continue;
+            size_t n = 0;
+            double part = 0;
+            for (size_t k = 0; k < t->n; k++)
+                if (t->rows[k].ps == p && t->rows[k].cell && !strcmp(t->rows[k].flavor, t->rows[i].flavor) && t->rows[k].verdict != ROW_FITS) {
+                    n++;
+                    part += (double)(t->rows[k].before + t->rows[k].asked - cell_available(t->rows[k].cell)) / (double)(t->rows[k].asked + 1);
+                }
+            if (n && (n < best_n || (n == best_n && part < best_part))) {
+                best = t->rows[i].flavor;
+                best_n = n;
+                best_part = part;
+            }
+        }
+        for (size_t k = 0; best && k < t->n; k++) {
+            const struct row *r = &t->rows[k];
+            if (r->ps != p || !r->cell || strcmp(r->flavor, best) != 0 || r->verdict == ROW_FITS)
+                continue;
+            sl_buf_printf(b, "%s%s more %s in flavor %s", and, amount_text(r->res, amt_sub(amt_add(r->before, r->asked), cell_available(r->cell)), t1),
+                          r->res->name, r->flavor);
+            and = " and ";
+        }
+    }
+    if (!b->len)
+        for (size_t i = 0; i < t->n && !b->len; i++) {
+            if (t->rows[i].verdict == ROW_TAINT)
+                sl_buf_printf(b, "a toleration for the taint %s of flavor %s", t->rows[i].taint->key, t->rows[i].flavor);
+            else if (t->rows[i].verdict == ROW_MISSING_FLAVOR)
+                sl_buf_printf(b, "ResourceFlavor %s is created", t->rows[i].flavor);
+            else if (t->rows[i].verdict == ROW_UNDECLARED)
+                sl_buf_printf(b, "a resource group of the ClusterQueue covers %s", t->rows[i].res->name);
+        }
+}
+
+struct sl_json *sl_engine_explain(const struct sl_engine *ce, const char *uid) {
+    /* evaluating works on the tree itself and leaves it as it was */
+    struct wl *w = sl_map_get(&ce->workloads, uid);
+    if (!w)
+        return NULL;
+    struct sl_engine *e = ce->self;
+    trees_refresh(e);
+    e->run++;
+    struct sl_json *o = sl_json_new_object();
+    sl_json_set(o, "workload", sl_json_new_strf("%s/%s", w->obj->ns, w->obj->name));
+    sl_json_set_str(o, "clusterQueue", w->cq ? w->cq->node.name : NULL);
+    if (w->where == WL_HOLDING) {
+        sl_json_set_str(o, "state", w->admitted ? "Admitted" : "QuotaReserved");
+        return o;
+    }
+    if (w->obj->finished.status == SL_TRI_TRUE || !w->obj->active) {
+        sl_json_set_str(o, "state", w->obj->active ? "Finished" : "Inactive");
+        return o;
+    }
+    sl_json_set_str(o, "state", "Pending");
+    struct saying s = {.text = SL_BUF_INIT(MESSAGE_MAX)};
+    say(e, w, &s);
+    sl_json_set_str(o, "reason", s.reason);
+    sl_json_set_str(o, "message", sl_buf_text(&s.text));
+    if (w->cq && w->cq->obj) {
+        if (!s.a)
+            evaluate(e, w, &s);
+        struct sl_json *list = sl_json_make_array(o, "podSets");
+        for (size_t p = 0; p < w->shape->n_ps; p++) {
+            struct sl_json *ps = sl_json_new_object();
+            sl_json_set_str(ps, "name", w->obj->podsets[p].name);
+            struct sl_json *flavors = sl_json_make_array(ps, "flavors");
+            for (size_t i = 0; i < s.trace.n; i++)
+                if (s.trace.rows[i].ps == p)
+                    sl_json_append(flavors, row_json(e, &s.trace.rows[i]));
+            sl_json_append(list, ps);
+        }
+        SL_AUTO_BUF change = SL_BUF_INIT(MESSAGE_MAX);
+        smallest_change(e, w, &s.trace, &change);
+        if (change.len)
+            sl_json_set_str(o, "smallestChange", sl_buf_text(&change));
+    }
+    saying_done(&s);
+    arena_reset(e->arena);
+    return o;
+}
