@@ -1,6 +1,7 @@
 /*
- * The configuration file: Kueue's Configuration format (config.kueue.x-k8s.io v1beta2 and v1beta1) with a section `sluice` of our own.
- * Strict: an unknown field or a wrong value fails with its path. Everything has a default; sl_config_init gives those.
+ * The configuration file: Kueue's Configuration format (config.kueue.x-k8s.io v1beta2 and v1beta1) with a section
+ * `sluice` of our own. Strict: an unknown field or a wrong value fails with its path. Everything has a default;
+ * sl_config_init gives those.
  */
 #ifndef SLUICE_API_CONFIG_H
 #define SLUICE_API_CONFIG_H
@@ -70,7 +71,8 @@ struct sl_config {
     size_t n_gates;
     /* sluice: */
     struct {
-        char *size, *scope, *mode; /* what applies when nobody says anything: auto|off|quantity|<n>%; pod|gpu; template|pod */
+        char *size, *scope,
+            *mode; /* what applies when nobody says anything: auto|off|quantity|<n>%; pod|gpu; template|pod */
         int64_t max_bytes, max_without_limits_bytes;
     } shm;
     struct sl_strings gpu_resources; /* additional names or prefixes that end in '*' */
@@ -81,11 +83,13 @@ struct sl_config {
 
 void sl_config_init(struct sl_config *c); /* the defaults */
 void sl_config_done(struct sl_config *c);
-/* One document. The config is initialised by this function, also on failure (then it holds the defaults). SL_INVALID lists the first faults
- * by path; *ret_message, when not NULL, gets all of them (free()). */
-SL_MUST int sl_config_parse(const struct sl_json *document, struct sl_config *ret, char **ret_message, struct sl_err *err);
+/* One document. The config is initialised by this function, also on failure (then it holds the defaults). SL_INVALID
+ * lists the first faults by path; *ret_message, when not NULL, gets all of them (free()). */
+SL_MUST int sl_config_parse(const struct sl_json *document, struct sl_config *ret, char **ret_message,
+                            struct sl_err *err);
 /* YAML or JSON text. */
-SL_MUST int sl_config_parse_text(const char *text, size_t len, struct sl_config *ret, char **ret_message, struct sl_err *err);
+SL_MUST int sl_config_parse_text(const char *text, size_t len, struct sl_config *ret, char **ret_message,
+                                 struct sl_err *err);
 /* --feature-gates "A=true,B=false"; refused together with featureGates in the file. */
 SL_MUST int sl_config_set_gates(struct sl_config *c, const char *text, struct sl_err *err);
 bool sl_config_gate(const struct sl_config *c, const char *name, bool dflt);

@@ -5,16 +5,16 @@
 #include "sluice/api/fielderr.h"
 
 struct sl_jobmeta_template {
-    const char *path;                /* "spec.template" */
-    const struct sl_json *template;  /* borrowed; metadata and spec below it */
+    const char *path;               /* "spec.template" */
+    const struct sl_json *template; /* borrowed; metadata and spec below it */
 };
 struct sl_jobmeta_facts {
-    const char *kind;                /* for messages */
-    bool suspended, old_suspended;   /* by the kind's own rule; old_suspended only with old */
-    bool default_queue;              /* the namespace has an active LocalQueue named default */
+    const char *kind;              /* for messages */
+    bool suspended, old_suspended; /* by the kind's own rule; old_suspended only with old */
+    bool default_queue;            /* the namespace has an active LocalQueue named default */
     bool prebuilt_supported, elastic_supported;
-    bool batch_job;                  /* batch/v1 Job: partial admission by annotations, spec.parallelism */
-    int32_t pods_count;              /* of the job, for batch_job */
+    bool batch_job;     /* batch/v1 Job: partial admission by annotations, spec.parallelism */
+    int32_t pods_count; /* of the job, for batch_job */
     const struct sl_jobmeta_template *templates;
     size_t n_templates;
 };
