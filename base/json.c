@@ -1,6 +1,7 @@
 /*
- * The only door to jansson (2.14). struct sl_json is json_t behind an opaque name. Before the library sees a text, a scan checks
- * byte, depth and element limits, because dump, copy and equal of this version recurse without a limit of their own.
+ * The only door to jansson (2.14). struct sl_json is json_t behind an opaque name. Before the library sees a text, a
+ * scan checks byte, depth and element limits, because dump, copy and equal of this version recurse without a limit of
+ * their own.
  */
 #include "sluice/base/json.h"
 
@@ -28,7 +29,9 @@ static struct sl_json *ours(json_t *j) {
         sl_assert_failed("json allocation", __FILE__, __LINE__);
     return (struct sl_json *)j;
 }
-static struct sl_json *ours_or_null(json_t *j) { return (struct sl_json *)j; }
+static struct sl_json *ours_or_null(json_t *j) {
+    return (struct sl_json *)j;
+}
 
 static int scan(const char *text, size_t len, size_t max_bytes, size_t max_elements, struct sl_err *err) {
     if (len > max_bytes)
@@ -58,7 +61,8 @@ static int scan(const char *text, size_t len, size_t max_bytes, size_t max_eleme
         }
     }
     if (elements > max_elements)
-        return sl_err_set(err, max_elements < MAX_ELEMENTS ? SL_LIMIT : SL_TOO_BIG, "JSON with more than %zu elements", max_elements);
+        return sl_err_set(err, max_elements < MAX_ELEMENTS ? SL_LIMIT : SL_TOO_BIG, "JSON with more than %zu elements",
+                          max_elements);
     return 0;
 }
 
@@ -71,12 +75,14 @@ static int load(const char *text, size_t len, size_t flags, struct sl_json **ret
     return 0;
 }
 
-static int parse(const char *text, size_t len, size_t max_bytes, size_t flags, struct sl_json **ret, struct sl_err *err) {
+static int parse(const char *text, size_t len, size_t max_bytes, size_t flags, struct sl_json **ret,
+                 struct sl_err *err) {
     int rc = scan(text, len, max_bytes, MAX_ELEMENTS, err);
     return rc ? rc : load(text, len, flags, ret, err);
 }
 
-int sl_json_parse_limited(const char *text, size_t len, size_t max_bytes, size_t max_elements, struct sl_json **ret, struct sl_err *err) {
+int sl_json_parse_limited(const char *text, size_t len, size_t max_bytes, size_t max_elements, struct sl_json **ret,
+                          struct sl_err *err) {
     int rc = scan(text, len, max_bytes, max_elements, err);
     return rc ? rc : load(text, len, 0, ret, err);
 }
@@ -119,9 +125,15 @@ struct sl_json *sl_json_fromf(const char *format, ...) {
     return j;
 }
 
-struct sl_json *sl_json_ref(const struct sl_json *j) { return j ? ours(json_incref(lib(j))) : NULL; }
-void sl_json_unref(struct sl_json *j) { json_decref(lib(j)); }
-void sl_json_cleanup(struct sl_json **pp) { json_decref(lib(*pp)); }
+struct sl_json *sl_json_ref(const struct sl_json *j) {
+    return j ? ours(json_incref(lib(j))) : NULL;
+}
+void sl_json_unref(struct sl_json *j) {
+    json_decref(lib(j));
+}
+void sl_json_cleanup(struct sl_json **pp) {
+    json_decref(lib(*pp));
+}
 
 enum sl_json_type sl_json_type(const struct sl_json *j) {
     if (!j)
@@ -139,8 +151,20 @@ enum sl_json_type sl_json_type(const struct sl_json *j) {
     return SL_JSON_NONE;
 }
 
-const struct sl_json *sl_json_get(const struct sl_json *object, const char *key) { return ours_or_null(json_object_get(lib(object), key)); }
-const struct sl_json *sl_json_at(const struct sl_json *array, size_t i) { return ours_or_null(json_array_get(lib(array), i)); }
+const struct sl_json *sl_json_get(const struct sl_json *object, const char *key) {
+    return ours_or_null(json_object_get(lib(object), key));
+}
+const struct sl_json *sl_json_at(const struct sl_json *array, size_t i) {
+    return ours_or_null(json_array_get(lib(array), i));
+}
+
+/* An array index as JSON Pointer writes it: digits without leading zeros or sign; -1 otherwise. */
+static int64_t array_index(const char *token) {
+    int64_t i;
+    if (*token < '0' || *token > '9' || (*token == '0' && token[1]) || !sl_parse_int(token, &i))
+        return -1;
+    return i;
+}
 
 const struct sl_json *sl_json_path(const struct sl_json *at, const char *path) {
     char key[256];
@@ -150,9 +174,9 @@ const struct sl_json *sl_json_path(const struct sl_json *at, const char *path) {
             return NULL;
         memcpy(key, path, n);
         key[n] = 0;
-        int64_t i;
+        int64_t i = array_index(key);
         if (sl_json_is_array(at))
-            at = sl_parse_int(key, &i) && i >= 0 ? sl_json_at(at, (size_t)i) : NULL;
+            at = i >= 0 ? sl_json_at(at, (size_t)i) : NULL;
         else
             at = sl_json_get(at, key);
         path += n + (path[n] == '.');
@@ -160,30 +184,56 @@ const struct sl_json *sl_json_path(const struct sl_json *at, const char *path) {
     return at;
 }
 
-size_t sl_json_len(const struct sl_json *j) { return sl_json_is_array(j) ? json_array_size(lib(j)) : json_object_size(lib(j)); }
+size_t sl_json_len(const struct sl_json *j) {
+    return sl_json_is_array(j) ? json_array_size(lib(j)) : json_object_size(lib(j));
+}
 const char *sl_json_str(const struct sl_json *j, const char *dflt) {
     const char *s = j ? json_string_value(lib(j)) : NULL;
     return s ? s : dflt;
 }
-size_t sl_json_str_len(const struct sl_json *j) { return j ? json_string_length(lib(j)) : 0; }
-int64_t sl_json_int(const struct sl_json *j, int64_t dflt) { return sl_json_type(j) == SL_JSON_INT ? json_integer_value(lib(j)) : dflt; }
-bool sl_json_bool(const struct sl_json *j, bool dflt) { return sl_json_type(j) == SL_JSON_BOOL ? json_is_true(lib(j)) : dflt; }
-double sl_json_real(const struct sl_json *j, double dflt) { return j && json_is_number(lib(j)) ? json_number_value(lib(j)) : dflt; }
+size_t sl_json_str_len(const struct sl_json *j) {
+    return j ? json_string_length(lib(j)) : 0;
+}
+int64_t sl_json_int(const struct sl_json *j, int64_t dflt) {
+    return sl_json_type(j) == SL_JSON_INT ? json_integer_value(lib(j)) : dflt;
+}
+bool sl_json_bool(const struct sl_json *j, bool dflt) {
+    return sl_json_type(j) == SL_JSON_BOOL ? json_is_true(lib(j)) : dflt;
+}
+double sl_json_real(const struct sl_json *j, double dflt) {
+    return j && json_is_number(lib(j)) ? json_number_value(lib(j)) : dflt;
+}
 
 static struct sl_json_each each_at(void *at) {
     if (!at)
         return (struct sl_json_each){NULL, NULL, NULL};
     return (struct sl_json_each){at, json_object_iter_key(at), ours(json_object_iter_value(at))};
 }
-struct sl_json_each sl_json_each_first(const struct sl_json *object) { return each_at(object ? json_object_iter(lib(object)) : NULL); }
-void sl_json_each_next(const struct sl_json *object, struct sl_json_each *e) { *e = each_at(json_object_iter_next(lib(object), e->at)); }
+struct sl_json_each sl_json_each_first(const struct sl_json *object) {
+    return each_at(object ? json_object_iter(lib(object)) : NULL);
+}
+void sl_json_each_next(const struct sl_json *object, struct sl_json_each *e) {
+    *e = each_at(json_object_iter_next(lib(object), e->at));
+}
 
-struct sl_json *sl_json_new_object(void) { return ours(json_object()); }
-struct sl_json *sl_json_new_array(void) { return ours(json_array()); }
-struct sl_json *sl_json_new_null(void) { return ours(json_null()); }
-struct sl_json *sl_json_new_int(int64_t v) { return ours(json_integer(v)); }
-struct sl_json *sl_json_new_bool(bool v) { return ours(json_boolean(v)); }
-struct sl_json *sl_json_new_str(const char *text) { return text ? sl_json_new_strn(text, strlen(text)) : sl_json_new_null(); }
+struct sl_json *sl_json_new_object(void) {
+    return ours(json_object());
+}
+struct sl_json *sl_json_new_array(void) {
+    return ours(json_array());
+}
+struct sl_json *sl_json_new_null(void) {
+    return ours(json_null());
+}
+struct sl_json *sl_json_new_int(int64_t v) {
+    return ours(json_integer(v));
+}
+struct sl_json *sl_json_new_bool(bool v) {
+    return ours(json_boolean(v));
+}
+struct sl_json *sl_json_new_str(const char *text) {
+    return text ? sl_json_new_strn(text, strlen(text)) : sl_json_new_null();
+}
 
 struct sl_json *sl_json_new_strn(const char *text, size_t len) {
     json_t *j = json_stringn(text, len);
@@ -215,19 +265,37 @@ struct sl_json *sl_json_new_strf(const char *format, ...) {
     return j;
 }
 
-void sl_json_set(struct sl_json *object, const char *key, struct sl_json *take) { (void)json_object_set_new(lib(object), key, lib(take)); }
+void sl_json_set(struct sl_json *object, const char *key, struct sl_json *take) {
+    (void)json_object_set_new(lib(object), key, lib(take));
+}
 void sl_json_set_str(struct sl_json *object, const char *key, const char *text) {
     if (text)
         sl_json_set(object, key, sl_json_new_str(text));
 }
-void sl_json_set_int(struct sl_json *object, const char *key, int64_t v) { sl_json_set(object, key, sl_json_new_int(v)); }
-void sl_json_set_bool(struct sl_json *object, const char *key, bool v) { sl_json_set(object, key, sl_json_new_bool(v)); }
-void sl_json_del(struct sl_json *object, const char *key) { (void)json_object_del(lib(object), key); }
-void sl_json_append(struct sl_json *array, struct sl_json *take) { (void)json_array_append_new(lib(array), lib(take)); }
-void sl_json_insert(struct sl_json *array, size_t i, struct sl_json *take) { (void)json_array_insert_new(lib(array), i, lib(take)); }
-void sl_json_remove(struct sl_json *array, size_t i) { (void)json_array_remove(lib(array), i); }
-struct sl_json *sl_json_mut(struct sl_json *object, const char *key) { return ours_or_null(json_object_get(lib(object), key)); }
-struct sl_json *sl_json_mut_at(struct sl_json *array, size_t i) { return ours_or_null(json_array_get(lib(array), i)); }
+void sl_json_set_int(struct sl_json *object, const char *key, int64_t v) {
+    sl_json_set(object, key, sl_json_new_int(v));
+}
+void sl_json_set_bool(struct sl_json *object, const char *key, bool v) {
+    sl_json_set(object, key, sl_json_new_bool(v));
+}
+void sl_json_del(struct sl_json *object, const char *key) {
+    (void)json_object_del(lib(object), key);
+}
+void sl_json_append(struct sl_json *array, struct sl_json *take) {
+    (void)json_array_append_new(lib(array), lib(take));
+}
+void sl_json_insert(struct sl_json *array, size_t i, struct sl_json *take) {
+    (void)json_array_insert_new(lib(array), i, lib(take));
+}
+void sl_json_remove(struct sl_json *array, size_t i) {
+    (void)json_array_remove(lib(array), i);
+}
+struct sl_json *sl_json_mut(struct sl_json *object, const char *key) {
+    return ours_or_null(json_object_get(lib(object), key));
+}
+struct sl_json *sl_json_mut_at(struct sl_json *array, size_t i) {
+    return ours_or_null(json_array_get(lib(array), i));
+}
 
 struct sl_json *sl_json_make_object(struct sl_json *object, const char *key) {
     if (sl_json_is_null(sl_json_get(object, key)))
@@ -240,8 +308,12 @@ struct sl_json *sl_json_make_array(struct sl_json *object, const char *key) {
     return sl_json_mut(object, key);
 }
 
-struct sl_json *sl_json_copy(const struct sl_json *j) { return j ? ours(json_deep_copy(lib(j))) : NULL; }
-bool sl_json_equal(const struct sl_json *a, const struct sl_json *b) { return a == b || (a && b && json_equal(lib(a), lib(b))); }
+struct sl_json *sl_json_copy(const struct sl_json *j) {
+    return j ? ours(json_deep_copy(lib(j))) : NULL;
+}
+bool sl_json_equal(const struct sl_json *a, const struct sl_json *b) {
+    return a == b || (a && b && json_equal(lib(a), lib(b)));
+}
 
 static int append(const char *data, size_t len, void *payload) {
     sl_buf_add(payload, data, len);
@@ -253,8 +325,12 @@ static void dump(const struct sl_json *j, size_t flags, struct sl_buf *out) {
     else if (json_dump_callback(lib(j), append, out, flags | JSON_ENCODE_ANY))
         out->failed = true;
 }
-void sl_json_dump(const struct sl_json *j, bool sort_keys, struct sl_buf *out) { dump(j, JSON_COMPACT | (sort_keys ? JSON_SORT_KEYS : 0), out); }
-void sl_json_dump_pretty(const struct sl_json *j, struct sl_buf *out) { dump(j, JSON_INDENT(2), out); }
+void sl_json_dump(const struct sl_json *j, bool sort_keys, struct sl_buf *out) {
+    dump(j, JSON_COMPACT | (sort_keys ? JSON_SORT_KEYS : 0), out);
+}
+void sl_json_dump_pretty(const struct sl_json *j, struct sl_buf *out) {
+    dump(j, JSON_INDENT(2), out);
+}
 char *sl_json_text(const struct sl_json *j) {
     struct sl_buf b = SL_BUF_INIT(1u << 30);
     sl_json_dump(j, true, &b);
@@ -272,13 +348,14 @@ struct sl_json *sl_json_merge_patch(struct sl_json *target, const struct sl_json
         sl_json_unref(target);
         target = sl_json_new_object();
     }
-    SL_JSON_EACH(patch, e) {
+    SL_JSON_EACH (patch, e) {
         if (sl_json_type(e.value) == SL_JSON_NULL) {
             sl_json_del(target, e.key);
         } else if (sl_json_is_object(e.value)) {
-            struct sl_json *old = sl_json_ref(sl_json_get(target, e.key));
-            sl_json_del(target, e.key); /* so that `old` is ours alone */
-            sl_json_set(target, e.key, sl_json_merge_patch(old, e.value));
+            struct sl_json *old = sl_json_mut(target, e.key);
+            /* a copy of this level alone, since somebody else may hold the member too */
+            struct sl_json *own = sl_json_is_object(old) ? ours(json_copy(lib(old))) : NULL;
+            sl_json_set(target, e.key, sl_json_merge_patch(own, e.value));
         } else {
             sl_json_set(target, e.key, sl_json_copy(e.value));
         }
@@ -311,9 +388,9 @@ static struct sl_json *pointer_parent(struct sl_json *doc, const char *path, cha
         token[n] = 0;
         if (!*path)
             return at;
-        int64_t i;
+        int64_t i = array_index(token);
         if (sl_json_is_array(at))
-            at = sl_parse_int(token, &i) && i >= 0 ? sl_json_mut_at(at, (size_t)i) : NULL;
+            at = i >= 0 ? sl_json_mut_at(at, (size_t)i) : NULL;
         else
             at = sl_json_mut(at, token);
         if (!at) {
@@ -330,9 +407,9 @@ static const struct sl_json *pointer_get(struct sl_json *doc, const char *path, 
     struct sl_json *parent = pointer_parent(doc, path, token, err);
     if (!parent)
         return NULL;
-    int64_t i;
-    const struct sl_json *v = sl_json_is_array(parent) ? (sl_parse_int(token, &i) && i >= 0 ? sl_json_at(parent, (size_t)i) : NULL)
-                                                       : sl_json_get(parent, token);
+    int64_t i = array_index(token);
+    const struct sl_json *v =
+        sl_json_is_array(parent) ? (i >= 0 ? sl_json_at(parent, (size_t)i) : NULL) : sl_json_get(parent, token);
     if (!v)
         sl_err_set(err, SL_INVALID, "path \"%s\" does not exist", path);
     return v;
@@ -346,13 +423,13 @@ static int pointer_add(struct sl_json **doc, const char *path, struct sl_json *t
         return 0;
     }
     struct sl_json *parent = pointer_parent(*doc, path, token, err);
-    int64_t i;
     if (parent && sl_json_is_array(parent)) {
+        int64_t i = array_index(token);
         if (!strcmp(token, "-")) {
             sl_json_append(parent, take);
             return 0;
         }
-        if (sl_parse_int(token, &i) && i >= 0 && (size_t)i <= sl_json_len(parent)) {
+        if (i >= 0 && (size_t)i <= sl_json_len(parent)) {
             sl_json_insert(parent, (size_t)i, take);
             return 0;
         }
@@ -372,73 +449,125 @@ static int pointer_remove(struct sl_json *doc, const char *path, struct sl_err *
     if (!pointer_get(doc, path, err))
         return SL_INVALID;
     struct sl_json *parent = *path ? pointer_parent(doc, path, token, err) : NULL;
-    int64_t i;
     if (!parent)
         return sl_err_set(err, SL_INVALID, "the whole document cannot be removed");
-    if (sl_json_is_array(parent) && sl_parse_int(token, &i))
-        sl_json_remove(parent, (size_t)i);
+    if (sl_json_is_array(parent))
+        sl_json_remove(parent, (size_t)array_index(token));
     else
         sl_json_del(parent, token);
     return 0;
 }
 
-static int apply_one(struct sl_json **doc, const struct sl_json *op, struct sl_err *err) {
+static int pointer_replace(struct sl_json **doc, const char *path, struct sl_json *take, struct sl_err *err) {
+    char token[512];
+    if (!*path)
+        return pointer_add(doc, path, take, err);
+    struct sl_json *parent = pointer_get(*doc, path, err) ? pointer_parent(*doc, path, token, err) : NULL;
+    if (!parent) {
+        sl_json_unref(take);
+        return SL_INVALID;
+    }
+    if (sl_json_is_array(parent))
+        (void)json_array_set_new(lib(parent), (size_t)array_index(token), lib(take));
+    else
+        sl_json_set(parent, token, take);
+    return 0;
+}
+
+/* A document while a patch is applied. Copies can double it each time, and nest it in itself: both are limited. */
+struct patching {
+    struct sl_json *doc;
+    size_t elements; /* at most so many: what was removed is not subtracted */
+};
+
+static size_t measure(const struct sl_json *j, size_t *elements) {
+    size_t deepest = 0, below;
+    ++*elements;
+    SL_JSON_EACH (j, e) {
+        below = measure(e.value, elements);
+        deepest = below > deepest ? below : deepest;
+    }
+    SL_JSON_ITEMS (j, e) {
+        below = measure(e.value, elements);
+        deepest = below > deepest ? below : deepest;
+    }
+    return sl_json_is_object(j) || sl_json_is_array(j) ? deepest + 1 : 0;
+}
+
+/* May value be put at path? */
+static int has_room(struct patching *p, const char *path, const struct sl_json *value, struct sl_err *err) {
+    size_t depth = measure(value, &p->elements);
+    for (const char *c = path; *c; c++)
+        depth += *c == '/';
+    if (depth > SL_JSON_MAX_DEPTH)
+        return sl_err_set(err, SL_TOO_BIG, "nested deeper than %d levels", SL_JSON_MAX_DEPTH);
+    if (p->elements > MAX_ELEMENTS)
+        return sl_err_set(err, SL_TOO_BIG, "more than %d elements", MAX_ELEMENTS);
+    return 0;
+}
+
+static int copy_or_move(struct patching *p, bool move, const char *from, const char *path, struct sl_err *err) {
+    const struct sl_json *have = from ? pointer_get(p->doc, from, err) : NULL;
+    if (!have)
+        return sl_err_set(err, SL_INVALID, "from is missing or does not exist");
+    size_t n = strlen(from);
+    if (move && !strncmp(path, from, n) && path[n] == '/')
+        return sl_err_set(err, SL_INVALID, "\"%s\" cannot be moved into itself", from);
+    int rc = has_room(p, path, have, err);
+    if (rc)
+        return rc;
+    struct sl_json *copy = sl_json_copy(have);
+    if (move)
+        rc = pointer_remove(p->doc, from, err);
+    if (rc) {
+        sl_json_unref(copy);
+        return rc;
+    }
+    return pointer_add(&p->doc, path, copy, err);
+}
+
+static int apply_one(struct patching *p, const struct sl_json *op, struct sl_err *err) {
     const char *verb = sl_json_get_str(op, "op", ""), *path = sl_json_get_str(op, "path", NULL);
     const struct sl_json *value = sl_json_get(op, "value");
     if (!path)
         return sl_err_set(err, SL_INVALID, "path is missing");
-    bool needs_value = !strcmp(verb, "add") || !strcmp(verb, "replace") || !strcmp(verb, "test");
-    if (needs_value && !value)
+    bool add = !strcmp(verb, "add"), replace = !strcmp(verb, "replace"), test = !strcmp(verb, "test");
+    if ((add || replace || test) && !value)
         return sl_err_set(err, SL_INVALID, "value is missing");
-    if (!strcmp(verb, "add"))
-        return pointer_add(doc, path, sl_json_copy(value), err);
-    if (!strcmp(verb, "remove"))
-        return pointer_remove(*doc, path, err);
-    if (!strcmp(verb, "replace")) {
-        if (*path) {
-            int rc = pointer_remove(*doc, path, err);
-            if (rc)
-                return rc;
-        }
-        return pointer_add(doc, path, sl_json_copy(value), err);
+    if (add || replace) {
+        int rc = has_room(p, path, value, err);
+        if (rc)
+            return rc;
+        return add ? pointer_add(&p->doc, path, sl_json_copy(value), err)
+                   : pointer_replace(&p->doc, path, sl_json_copy(value), err);
     }
-    if (!strcmp(verb, "test")) {
-        const struct sl_json *have = pointer_get(*doc, path, err);
+    if (test) {
+        const struct sl_json *have = pointer_get(p->doc, path, err);
         if (!have)
             return SL_INVALID;
         return sl_json_equal(have, value) ? 0 : sl_err_set(err, SL_INVALID, "test of \"%s\" failed", path);
     }
-    if (!strcmp(verb, "copy") || !strcmp(verb, "move")) {
-        const char *from = sl_json_get_str(op, "from", NULL);
-        const struct sl_json *have = from ? pointer_get(*doc, from, err) : NULL;
-        if (!have)
-            return sl_err_set(err, SL_INVALID, "from is missing or does not exist");
-        struct sl_json *copy = sl_json_copy(have);
-        if (verb[0] == 'm') {
-            int rc = pointer_remove(*doc, from, err);
-            if (rc) {
-                sl_json_unref(copy);
-                return rc;
-            }
-        }
-        return pointer_add(doc, path, copy, err);
-    }
+    if (!strcmp(verb, "remove"))
+        return pointer_remove(p->doc, path, err);
+    if (!strcmp(verb, "copy") || !strcmp(verb, "move"))
+        return copy_or_move(p, verb[0] == 'm', sl_json_get_str(op, "from", NULL), path, err);
     return sl_err_set(err, SL_INVALID, "op \"%s\" is not known", verb);
 }
 
 int sl_json_patch_apply(struct sl_json **doc, const struct sl_json *patch, struct sl_err *err) {
     if (!sl_json_is_array(patch))
         return sl_err_set(err, SL_INVALID, "a JSON patch must be an array");
-    struct sl_json *work = sl_json_copy(*doc);
-    SL_JSON_ITEMS(patch, e) {
+    struct patching work = {sl_json_copy(*doc), 0};
+    (void)measure(work.doc, &work.elements);
+    SL_JSON_ITEMS (patch, e) {
         int rc = apply_one(&work, e.value, err);
         if (rc) {
-            sl_json_unref(work);
+            sl_json_unref(work.doc);
             sl_err_wrap(err, "operation %zu", e.i);
             return rc;
         }
     }
     sl_json_unref(*doc);
-    *doc = work;
+    *doc = work.doc;
     return 0;
 }

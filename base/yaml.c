@@ -1,6 +1,8 @@
 /*
- * libyaml events to JSON trees. The library's own loader has no nesting limit, so the tree is built here with a stack of at most
- * SL_JSON_MAX_DEPTH open containers. Aliases copy the anchored subtree; how many is limited, because nested ones grow exponentially.
+ * libyaml events to JSON trees. The library's own loader has no nesting limit, so the tree is built here with a stack
+ * of at most SL_JSON_MAX_DEPTH open containers. Aliases copy the anchored subtree; how many, how large and how deep is
+ * limited, because nested ones grow exponentially. An anchor only holds a reference: a finished subtree does not change
+ * any more.
  */
 #include "sluice/base/yaml.h"
 
@@ -11,6 +13,7 @@
 #include "sluice/base/map.h"
 #include "sluice/base/mem.h"
 #include "sluice/base/num.h"
+#include "sluice/base/utf8.h"
 
 #define MAX_BYTES   (4u << 20)
 #define MAX_DOCS    10000
@@ -31,7 +34,9 @@ struct build {
     bool allow_aliases;
 };
 
-static void json_free(void *p) { sl_json_unref(p); }
+static void json_free(void *p) {
+    sl_json_unref(p);
+}
 
 static void build_reset(struct build *b) {
     for (size_t i = 0; i < b->depth; i++) {
@@ -49,12 +54,19 @@ static int fail(struct sl_err *err, const yaml_mark_t *m, const char *what) {
     return sl_err_set(err, SL_INVALID, "YAML line %zu column %zu: %s", m->line + 1, m->column + 1, what);
 }
 
-static size_t count_nodes(const struct sl_json *j) {
-    size_t n = 1;
-    SL_JSON_EACH(j, e) n += count_nodes(e.value);
-    if (sl_json_is_array(j))
-        SL_JSON_ITEMS(j, e) n += count_nodes(e.value);
-    return n;
+/* Adds the values under j to *nodes; returns how many containers are nested in it. */
+static size_t measure(const struct sl_json *j, size_t *nodes) {
+    size_t deepest = 0, below;
+    ++*nodes;
+    SL_JSON_EACH (j, e) {
+        below = measure(e.value, nodes);
+        deepest = below > deepest ? below : deepest;
+    }
+    SL_JSON_ITEMS (j, e) {
+        below = measure(e.value, nodes);
+        deepest = below > deepest ? below : deepest;
+    }
+    return sl_json_is_object(j) || sl_json_is_array(j) ? deepest + 1 : 0;
 }
 
 /* Puts a finished node where it belongs; takes it. */
@@ -120,10 +132,12 @@ static bool is_number(const char *s, size_t len, bool *real) {
 static struct sl_json *scalar(const yaml_event_t *e) {
     const char *s = (const char *)e->data.scalar.value;
     size_t len = e->data.scalar.length;
-    if (e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || (e->data.scalar.tag && !strcmp((const char *)e->data.scalar.tag, YAML_STR_TAG)))
+    if (e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE ||
+        (e->data.scalar.tag &&
+         (!strcmp((const char *)e->data.scalar.tag, YAML_STR_TAG) || !strcmp((const char *)e->data.scalar.tag, "!"))))
         return sl_json_new_strn(s, len);
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL"}, *const trues[] = {"true", "True", "TRUE"},
-                            *const falses[] = {"false", "False", "FALSE"};
+                             *const falses[] = {"false", "False", "FALSE"};
     for (size_t i = 0; i < SL_COUNT(nulls); i++)
         if (!strcmp(s, nulls[i]))
             return sl_json_new_null();
@@ -138,10 +152,11 @@ static struct sl_json *scalar(const yaml_event_t *e) {
     if (!is_number(s, len, &real))
         return sl_json_new_strn(s, len);
     if (!real)
-        return sl_parse_int(s, &v) ? sl_json_new_int(v) : sl_json_new_strn(s, len); /* past int64: the text, nothing is lost */
+        return sl_parse_int(s, &v) ? sl_json_new_int(v)
+                                   : sl_json_new_strn(s, len); /* past int64: the text, nothing is lost */
     struct sl_buf wrapped = SL_BUF_INIT(4096);
-    const char *digits = s + (*s == '+');
-    sl_buf_printf(&wrapped, "[%s%s]", *digits == '.' ? "0" : "", digits);
+    const char *digits = s + (*s == '+' || *s == '-');
+    sl_buf_printf(&wrapped, "[%s%s%s]", *s == '-' ? "-" : "", *digits == '.' ? "0" : "", digits);
     struct sl_json *one = NULL, *value = NULL;
     if (!wrapped.failed && sl_json_parse(wrapped.data, wrapped.len, 4096, &one, NULL) == 0)
         value = sl_json_ref(sl_json_at(one, 0));
@@ -150,10 +165,16 @@ static struct sl_json *scalar(const yaml_event_t *e) {
     return value ? value : sl_json_new_strn(s, len);
 }
 
-static int remember(struct build *b, const char *anchor, const struct sl_json *node) {
+static void remember(struct build *b, const char *anchor, const struct sl_json *node) {
     if (anchor)
-        sl_json_unref(sl_map_set(&b->anchors, anchor, sl_json_copy(node)));
-    return 0;
+        sl_json_unref(sl_map_set(&b->anchors, anchor, sl_json_ref(node)));
+}
+
+/* A merge key would silently be a member named "<<". */
+static bool is_merge_key(const struct build *b, const yaml_event_t *e) {
+    const struct frame *top = b->depth ? &b->stack[b->depth - 1] : NULL;
+    return top && sl_json_is_object(top->node) && !top->key && e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           !strcmp((const char *)e->data.scalar.value, "<<");
 }
 
 static int handle(struct build *b, const yaml_event_t *e, struct sl_err *err) {
@@ -171,6 +192,10 @@ static int handle(struct build *b, const yaml_event_t *e, struct sl_err *err) {
         return fail(err, m, "too many values");
     switch (e->type) {
     case YAML_SCALAR_EVENT: {
+        if (memchr(e->data.scalar.value, 0, e->data.scalar.length))
+            return fail(err, m, "NUL is not allowed");
+        if (is_merge_key(b, e))
+            return fail(err, m, "merge keys (<<) are not supported");
         struct sl_json *v = scalar(e);
         remember(b, anchor, v);
         return place(b, v, m, err);
@@ -179,8 +204,8 @@ static int handle(struct build *b, const yaml_event_t *e, struct sl_err *err) {
     case YAML_MAPPING_START_EVENT:
         if (b->depth >= SL_JSON_MAX_DEPTH)
             return fail(err, m, "nested too deeply");
-        b->stack[b->depth++] = (struct frame){e->type == YAML_MAPPING_START_EVENT ? sl_json_new_object() : sl_json_new_array(), NULL,
-                                              sl_xstrdup(anchor)};
+        b->stack[b->depth++] = (struct frame){
+            e->type == YAML_MAPPING_START_EVENT ? sl_json_new_object() : sl_json_new_array(), NULL, sl_xstrdup(anchor)};
         return 0;
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT: {
@@ -196,7 +221,8 @@ static int handle(struct build *b, const yaml_event_t *e, struct sl_err *err) {
         const struct sl_json *v = sl_map_get(&b->anchors, (const char *)e->data.alias.anchor);
         if (!v)
             return fail(err, m, "unknown alias");
-        b->nodes += count_nodes(v);
+        if (b->depth + measure(v, &b->nodes) > SL_JSON_MAX_DEPTH)
+            return fail(err, m, "nested too deeply");
         if (++b->aliases > MAX_ALIASES || b->nodes > MAX_NODES)
             return fail(err, m, "too many aliases");
         return place(b, sl_json_copy(v), m, err);
@@ -205,7 +231,8 @@ static int handle(struct build *b, const yaml_event_t *e, struct sl_err *err) {
     }
 }
 
-int sl_yaml_parse(const char *text, size_t len, bool allow_aliases, struct sl_json **ret, int **line_of, struct sl_err *err) {
+int sl_yaml_parse(const char *text, size_t len, bool allow_aliases, struct sl_json **ret, int **line_of,
+                  struct sl_err *err) {
     if (len > MAX_BYTES)
         return sl_err_set(err, SL_TOO_BIG, "YAML text of more than %u bytes", MAX_BYTES);
     yaml_parser_t parser;
@@ -219,8 +246,8 @@ int sl_yaml_parse(const char *text, size_t len, bool allow_aliases, struct sl_js
     for (bool end = false; !end && !rc;) {
         yaml_event_t e;
         if (!yaml_parser_parse(&parser, &e)) {
-            rc = sl_err_set(err, SL_INVALID, "YAML line %zu column %zu: %s", parser.problem_mark.line + 1, parser.problem_mark.column + 1,
-                            parser.problem ? parser.problem : "malformed");
+            rc = sl_err_set(err, SL_INVALID, "YAML line %zu column %zu: %s", parser.problem_mark.line + 1,
+                            parser.problem_mark.column + 1, parser.problem ? parser.problem : "malformed");
             break;
         }
         if (e.type == YAML_STREAM_END_EVENT) {
@@ -257,43 +284,86 @@ int sl_yaml_parse(const char *text, size_t len, bool allow_aliases, struct sl_js
     return 0;
 }
 
+/* Would a reader of YAML 1.1 take the text for a number, a time or a date? Generously: it begins like one and has only
+ * their characters. */
+static bool looks_numeric(const char *s) {
+    const char *digits = s + (*s == '-' || *s == '+');
+    if (*digits == '.')
+        return true; /* .5 .inf .nan ... */
+    return (*digits >= '0' && *digits <= '9' &&
+            strspn(digits, "0123456789abcdefABCDEFxXoO_:.,+-TtZz") == strlen(digits)) ||
+           !*digits;
+}
+
+/* Characters that are line breaks or not printable to YAML though they are no control characters of ASCII. */
+static bool is_special(const char *p) {
+    return !strncmp(p, "\xc2", 1) || !strncmp(p, "\xe2\x80\xa8", 3) || !strncmp(p, "\xe2\x80\xa9", 3) ||
+           !strncmp(p, "\xef\xbb\xbf", 3) || !strncmp(p, "\xef\xbf\xbe", 3) || !strncmp(p, "\xef\xbf\xbf", 3);
+}
+
 static bool plain_is_safe(const char *s) {
-    bool real;
+    static const char *const words[] = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~", "<<"};
     size_t len = strlen(s);
-    static const char *const words[] = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"};
-    if (!len || is_number(s, len, &real) || strspn(s, "0123456789-+.") == len)
+    if (!len || looks_numeric(s))
         return false;
     for (size_t i = 0; i < SL_COUNT(words); i++)
         if (!strcasecmp(s, words[i]))
             return false;
     if (strchr("-?:,[]{}#&*!|>'\"%@` .=", s[0]) || s[len - 1] == ' ' || s[len - 1] == ':')
         return false;
-    for (const unsigned char *p = (const unsigned char *)s; *p; p++)
-        if (*p < 0x20 || *p == 0x7f || (*p == ':' && p[1] == ' ') || (*p == '#' && p > (const unsigned char *)s && p[-1] == ' '))
+    for (const char *p = s; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f || is_special(p) || (*p == ':' && p[1] == ' ') ||
+            (*p == '#' && p > s && p[-1] == ' '))
             return false;
     return true;
 }
 
-static void dump_scalar(const struct sl_json *j, struct sl_buf *out) {
-    if (sl_json_type(j) == SL_JSON_STRING && plain_is_safe(sl_json_str(j, "")))
-        sl_buf_puts(out, sl_json_str(j, ""));
+/* Double quotes. Not as JSON would: YAML has no surrogate pairs, and folds line breaks that JSON leaves as they are. */
+static void dump_quoted(const char *s, size_t len, struct sl_buf *out) {
+    sl_buf_putc(out, '"');
+    for (size_t i = 0; i < len;) {
+        unsigned char c = (unsigned char)s[i];
+        size_t n = sl_utf8_at(s + i, len - i);
+        if (c == '"' || c == '\\')
+            sl_buf_printf(out, "\\%c", c);
+        else if (c == '\n' || c == '\t')
+            sl_buf_puts(out, c == '\n' ? "\\n" : "\\t");
+        else if (c < 0x20 || c == 0x7f)
+            sl_buf_printf(out, "\\x%02x", c);
+        else if (c == 0xc2)
+            sl_buf_printf(out, "\\x%02x", (unsigned char)s[i + 1]);
+        else if (n == 3 && is_special(s + i))
+            sl_buf_printf(out, "\\u%04x",
+                          (c & 15u) << 12 | ((unsigned char)s[i + 1] & 63u) << 6 | ((unsigned char)s[i + 2] & 63u));
+        else
+            sl_buf_add(out, s + i, n ? n : 1);
+        i += n ? n : 1;
+    }
+    sl_buf_putc(out, '"');
+}
+
+static void dump_text(const char *s, size_t len, struct sl_buf *out) {
+    if (len == strlen(s) && plain_is_safe(s))
+        sl_buf_add(out, s, len);
     else
-        sl_json_dump(j, true, out); /* JSON scalars are YAML */
+        dump_quoted(s, len, out);
+}
+
+static void dump_scalar(const struct sl_json *j, struct sl_buf *out) {
+    if (sl_json_type(j) == SL_JSON_STRING)
+        dump_text(sl_json_str(j, ""), sl_json_str_len(j), out);
+    else
+        sl_json_dump(j, true, out); /* other JSON scalars are YAML */
 }
 
 static void dump_node(const struct sl_json *j, int indent, bool in_list, struct sl_buf *out) {
     bool first = true;
     if (sl_json_is_object(j) && sl_json_len(j)) {
-        SL_JSON_EACH(j, e) {
+        SL_JSON_EACH (j, e) {
             if (!(in_list && first))
                 sl_buf_printf(out, "%*s", indent, "");
             first = false;
-            if (plain_is_safe(e.key)) {
-                sl_buf_puts(out, e.key);
-            } else {
-                SL_AUTO_JSON *key = sl_json_new_str(e.key);
-                sl_json_dump(key, false, out);
-            }
+            dump_text(e.key, strlen(e.key), out);
             bool nested = sl_json_len(e.value) > 0;
             sl_buf_puts(out, nested ? ":\n" : ": ");
             if (nested) {
@@ -304,7 +374,7 @@ static void dump_node(const struct sl_json *j, int indent, bool in_list, struct 
             }
         }
     } else if (sl_json_is_array(j) && sl_json_len(j)) {
-        SL_JSON_ITEMS(j, e) {
+        SL_JSON_ITEMS (j, e) {
             if (!(in_list && first))
                 sl_buf_printf(out, "%*s", indent, "");
             first = false;
@@ -317,4 +387,6 @@ static void dump_node(const struct sl_json *j, int indent, bool in_list, struct 
     }
 }
 
-void sl_yaml_dump(const struct sl_json *j, struct sl_buf *out) { dump_node(j, 0, false, out); }
+void sl_yaml_dump(const struct sl_json *j, struct sl_buf *out) {
+    dump_node(j, 0, false, out);
+}

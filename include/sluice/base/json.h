@@ -108,7 +108,8 @@ void sl_json_dump_pretty(const struct sl_json *j, struct sl_buf *out);
 
 /* RFC 7386: returns the new tree (owned); target is taken and may be NULL. */
 struct sl_json *sl_json_merge_patch(struct sl_json *take_target, const struct sl_json *patch);
-/* RFC 6902 with add, remove, replace, test, copy, move: changes *doc, which on failure is as before. SL_INVALID names the operation. */
+/* RFC 6902 with add, remove, replace, test, copy, move: changes *doc, which on failure is as before. SL_INVALID names the operation;
+ * SL_TOO_BIG when the result would pass the limits of parsing (copies can double a document many times). */
 SL_MUST int sl_json_patch_apply(struct sl_json **doc, const struct sl_json *patch, struct sl_err *err);
 
 #endif
