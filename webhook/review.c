@@ -19,6 +19,7 @@ void sl_review_reply_done(struct sl_review_reply *reply) {
     free(reply->message);
     sl_json_unref(reply->patch);
     sl_json_unref(reply->warnings);
+    sl_json_unref(reply->causes);
     *reply = (struct sl_review_reply)SL_REVIEW_REPLY_INIT;
 }
 
@@ -115,6 +116,11 @@ static void put_denial(const struct sl_review_reply *reply, struct sl_buf *out) 
         out, ",\"allowed\":false,\"status\":{\"status\":\"Failure\",\"code\":%d,\"reason\":\"%s\",\"message\":", code,
         reason_of(code));
     put_string(out, message, cut(message, MAX_MESSAGE));
+    if (sl_json_len(reply->causes)) {
+        sl_buf_puts(out, ",\"details\":{\"causes\":");
+        sl_json_dump(reply->causes, false, out);
+        sl_buf_putc(out, '}');
+    }
     sl_buf_putc(out, '}');
 }
 

@@ -23,9 +23,10 @@ struct sl_review_reply {
     char *message;            /* owned; of a denial */
     struct sl_json *patch;    /* owned JSON Patch array; NULL or empty: no change. Ignored in a denial */
     struct sl_json *warnings; /* owned array of strings, or NULL */
+    struct sl_json *causes;   /* owned details.causes of a denial, [{reason, message, field}], or NULL */
 };
 #define SL_REVIEW_REPLY_INIT                                                                                           \
-    { true, 0, NULL, NULL, NULL }
+    { true, 0, NULL, NULL, NULL, NULL }
 
 void sl_review_reply_done(struct sl_review_reply *reply);
 /* Denies with 403 Forbidden; a message set before is replaced. */

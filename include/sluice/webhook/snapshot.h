@@ -42,7 +42,8 @@ void sl_snapshot_publish(struct sl_snapshot_box *b,
 const void *sl_snapshot_acquire(void *box);
 void sl_snapshot_release(void *box, const void *snapshot);
 
-/* ---- reading; all borrowed ---- */
+/* ---- reading; all borrowed; objects hold only what handlers read: names, queue, stop policy, groups by name, labels,
+ * annotations ---- */
 const struct sl_gpu_rules *sl_snapshot_gpu_rules(const struct sl_snapshot *s);
 const struct sl_shm_config *sl_snapshot_shm(const struct sl_snapshot *s);
 bool sl_snapshot_framework(const struct sl_snapshot *s, const char *integration);
@@ -57,7 +58,9 @@ const struct sl_localqueue *sl_snapshot_localqueue(const struct sl_snapshot *s, 
 const struct sl_clusterqueue *sl_snapshot_clusterqueue(const struct sl_snapshot *s, const char *name);
 const struct sl_flavor *sl_snapshot_flavor(const struct sl_snapshot *s, const char *name);
 
-/* Whether a job with this queue label ("" none), which has no managed ancestor, is managed (api.md 3.2). */
-bool sl_snapshot_manages(const struct sl_snapshot *s, const char *ns, const char *queue, bool gpu_job);
+bool sl_snapshot_partial_admission(const struct sl_snapshot *s); /* gate PartialAdmission */
+
+/* Whether the webhook holds a job with this queue label ("" none) that has no managed ancestor. */
+bool sl_snapshot_manages(const struct sl_snapshot *s, const char *ns, const char *queue);
 
 #endif
