@@ -442,6 +442,7 @@ void sl_shm_plan(const struct sl_shm_input *in, struct sl_shm_plan *ret) {
     }
     if (ret->new_volume && bytes <= USELESS) {
         warn(ret, "W15: memory too small for a useful /dev/shm (%lldMi); no volume is added", (long long)(bytes / MI));
+        ret->new_volume = false;
         return;
     }
     if (ret->new_volume && above_cap)
