@@ -3,9 +3,18 @@
 #define SLUICE_CMD_SCENARIO_H
 
 #include "sluice/api/config.h"
+#include "sluice/base/json.h"
 
 /* Prints one object a line with json, and with check "N of M agree" and each first difference. Returns an exit code: 0, 1 on a difference,
  * 3 when the file cannot be read. */
 int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check, bool json);
+
+struct sl_scenario_stats { /* decisions over the whole scenario */
+    size_t admissions, evictions, reasons;
+};
+/* One scenario: {"name","settled","outcome":[...]}, owned. Invariants of the engine's books are checked after every round (abort). SL_INVALID
+ * names the object or step. stats may be NULL. */
+SL_MUST int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *config, struct sl_json **ret, struct sl_scenario_stats *stats,
+                             struct sl_err *err);
 
 #endif
