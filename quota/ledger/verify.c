@@ -36,7 +36,6 @@
 #define PAGE_LEAF     0x02
 #define PAGE_OVERFLOW 0x04
 #define PAGE_META     0x08
-#define PAGE_DIRTY    0x10
 #define NODE_BIG      0x01
 #define NODE_SUBTREE  0x02
 #define DB_INTEGERKEY 0x08
@@ -118,7 +117,7 @@ static int check_overflow(struct check *c, uint64_t first, size_t size, struct t
     int rc = read_at(c, first * c->page_size, head, sizeof head);
     if (rc)
         return rc;
-    if (u64(head) != first || (u16(head + 10) & ~PAGE_DIRTY) != PAGE_OVERFLOW || u32(head + 12) != run)
+    if (u64(head) != first || u16(head + 10) != PAGE_OVERFLOW || u32(head + 12) != run)
         return damaged(c, first, "not the overflow pages of its value");
     counted->overflows += run;
     return 0;
@@ -206,7 +205,7 @@ static int check_page(struct check *c, uint64_t page, int level, const struct tr
     rc = read_at(c, page * c->page_size, p, c->page_size);
     if (rc)
         return rc;
-    uint16_t flags = u16(p + 10) & (uint16_t)~PAGE_DIRTY, lower = u16(p + 12), upper = u16(p + 14);
+    uint16_t flags = u16(p + 10), lower = u16(p + 12), upper = u16(p + 14);
     bool leaf = flags == PAGE_LEAF;
     if (u64(p) != page || (!leaf && flags != PAGE_BRANCH) || leaf != (level == t->depth))
         return damaged(c, page, "not the kind of page that belongs here");

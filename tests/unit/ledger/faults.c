@@ -505,6 +505,19 @@ static void corrupt__flipped_bytes(void **state) {
     assert_true(whole > 0); /* some damage is in single records or in unused places */
 }
 
+/* Each flag of each page, alone: one of them makes the library write into its read-only map. */
+static void corrupt__every_flag_of_pages(void **state) {
+    SL_AUTO_BUF good = SL_BUF_INIT(16 << 20);
+    make_file(*state, &good);
+    for (size_t page = 0; page < good.len; page += 4096) {
+        for (size_t bit = 10 * 8; bit < 12 * 8; bit++) {
+            good.data[page + bit / 8] ^= (char)(1 << bit % 8);
+            (void)use_damaged(*state, good.data, good.len);
+            good.data[page + bit / 8] ^= (char)(1 << bit % 8);
+        }
+    }
+}
+
 static void corrupt__record_is_skipped_and_counted(void **state) {
     SL_AUTO_BUF good = SL_BUF_INIT(16 << 20);
     struct sl_ledger *l = sl_ledger_open(*state, NULL, T0);
@@ -649,6 +662,7 @@ int main(void) {
         TEST(corrupt__empty_file_is_a_new_one),
         TEST(corrupt__cut_anywhere),
         TEST(corrupt__flipped_bytes),
+        TEST(corrupt__every_flag_of_pages),
         TEST(corrupt__record_is_skipped_and_counted),
         TEST(lost__file_is_noticed_and_rebuilt),
         TEST(lost__noticed_by_the_tick),
