@@ -3,6 +3,7 @@ import base64
 import contextlib
 import json
 import os
+import shutil
 import ssl
 import subprocess
 import sys
@@ -86,6 +87,17 @@ def render(*args, name="sluice", namespace="sluice-system", chart=CHART):
     return [d for d in yaml.safe_load_all(helm("template", name, chart, "--namespace", namespace, *args).stdout) if d]
 
 
+def operator_crds():
+    """what the Prometheus operator defines, from its own module"""
+    go = shutil.which("go") or os.path.join(os.path.dirname(os.path.dirname(control.programs("helm")["helm"])), "go", "bin", "go")
+    got = json.loads(control.run(go, "mod", "download", "-json", "github.com/prometheus-operator/prometheus-operator@v0.85.0", cwd=os.path.sep, env={**os.environ, "GOTOOLCHAIN": "local", "GOWORK": "off"}))
+    out = []
+    for kind in ("servicemonitors", "prometheusrules"):
+        with open(os.path.join(got["Dir"], "example", "prometheus-operator-crd", f"monitoring.coreos.com_{kind}.yaml")) as f:
+            out.append(yaml.safe_load(f))
+    return out
+
+
 @pytest.fixture(scope="session")
 def cluster():
     with control.Cluster("chart-tests", scheduler=False, controllers=False) as c:
@@ -93,6 +105,7 @@ def cluster():
         crds = [o for o in render() if o["kind"] == "CustomResourceDefinition"]
         for o in crds:  # no manager here: nobody converts
             o["spec"].pop("conversion", None)
+        crds += operator_crds()
         c.apply(*crds)
         c.kubectl("wait", "--for=condition=Established", "--timeout=60s", *("crd/" + o["metadata"]["name"] for o in crds))
         yield c
