@@ -383,7 +383,9 @@ static void plan_mounts(const struct sl_shm_input *in, const struct sl_gpu_use *
     p->regular = sl_xalloc((sl_json_len(sl_json_get(spec, "containers")) + 1) * sizeof *p->regular);
     p->init = sl_xalloc((sl_json_len(sl_json_get(spec, "initContainers")) + 1) * sizeof *p->init);
     EACH_CONTAINER(spec, c) {
-        if (!sl_json_is_object(c.container) || !is_target(in, use, scope_gpu, &c) || shm_mount(c.container))
+        const struct sl_json *mounts = sl_json_get(c.container, "volumeMounts");
+        if (!sl_json_is_object(c.container) || (!sl_json_is_null(mounts) && !sl_json_is_array(mounts)) ||
+            !is_target(in, use, scope_gpu, &c) || shm_mount(c.container))
             continue;
         (c.init ? p->init : p->regular)[c.i] = true;
         p->mounts++;
@@ -400,7 +402,8 @@ void sl_shm_plan(const struct sl_shm_input *in, struct sl_shm_plan *ret) {
     if (!use.gpu)
         return;
     struct size size = effective_size(in, config, ret);
-    if (size.kind == SIZE_OFF)
+    const struct sl_json *volumes = sl_json_get(spec, "volumes");
+    if (size.kind == SIZE_OFF || (!sl_json_is_null(volumes) && !sl_json_is_array(volumes)))
         return;
     const char *kind = in->kind ? in->kind : "";
     if (size.kind == SIZE_AUTO && (!strcmp(kind, "RayCluster") || !strcmp(kind, "RayJob")))
