@@ -36,7 +36,9 @@ char *sl_xstrndup(const char *text, size_t len) {
     return p;
 }
 
-char *sl_xstrdup(const char *text) { return text ? sl_xstrndup(text, strlen(text)) : NULL; }
+char *sl_xstrdup(const char *text) {
+    return text ? sl_xstrndup(text, strlen(text)) : NULL;
+}
 
 char *sl_xprintf(const char *format, ...) {
     char *p = NULL;
@@ -56,6 +58,10 @@ void sl_cleanup_free(void *pp) {
 }
 
 _Noreturn void sl_assert_failed(const char *what, const char *file, int line) {
-    fprintf(stderr, "{\"level\":\"error\",\"msg\":\"assertion failed, aborting\",\"what\":\"%s\",\"at\":\"%s:%d\"}\n", what, file, line);
+    /* the text of a condition has quotes, a path has not */
+    fputs("{\"level\":\"error\",\"msg\":\"assertion failed, aborting\",\"what\":\"", stderr);
+    for (; *what; what++)
+        fputc(*what == '"' || *what == '\\' || (unsigned char)*what < 0x20 ? '\'' : *what, stderr);
+    fprintf(stderr, "\",\"at\":\"%s:%d\"}\n", file, line);
     abort();
 }

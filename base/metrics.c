@@ -1,6 +1,6 @@
 /*
- * One table of metrics (metrics.def), one map of series a metric, keyed by its label values joined with 0x1f. One lock for all:
- * observations are short, and the page is built from a walk under the lock.
+ * One table of metrics (metrics.def), one map of series a metric, keyed by its label values joined with 0x1f. One lock
+ * for all: observations are short, and the page is built from a walk under the lock.
  */
 #include "sluice/base/metrics.h"
 
@@ -12,14 +12,17 @@
 
 #include "sluice/base/map.h"
 #include "sluice/base/mem.h"
+#include "sluice/base/utf8.h"
 
 enum type { COUNTER, GAUGE, HISTOGRAM };
 static const double buckets_NONE[] = {INFINITY};
 static const double buckets_DEF[] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, INFINITY};
 static const double buckets_E14[] = {1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240, INFINITY};
-static const double buckets_E16[] = {1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240, 20480, 40960, INFINITY};
+static const double buckets_E16[] = {1,   2.5,  5,    10,   20,    40,    80,    160,     320,
+                                     640, 1280, 2560, 5120, 10240, 20480, 40960, INFINITY};
 static const double buckets_C11[] = {0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, INFINITY};
-static const double buckets_MS[] = {0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, INFINITY};
+static const double buckets_MS[] = {0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005,   0.01,
+                                    0.025,   0.05,   0.1,     0.25,   0.5,   1,      INFINITY};
 
 static const struct row {
     const char *name, *labels, *help;
@@ -68,12 +71,15 @@ static void make_key(const struct row *r, const char *const *labels, struct sl_b
 static struct series *find(enum sl_metric m, const char *const *labels, bool create) {
     SL_AUTO_BUF key = SL_BUF_INIT(8192);
     make_key(&rows[m], labels, &key);
-    if (key.failed)
+    if (key.failed) {
+        dropped += create;
         return NULL;
+    }
     struct series *s = sl_map_get(&all[m], sl_buf_text(&key));
     if (s || !create)
         return s;
-    if (total >= SL_METRIC_MAX_SERIES) {
+    if (total >= SL_METRIC_MAX_SERIES &&
+        *rows[m].labels) { /* those without labels are few, one of them tells of this limit */
         dropped++;
         return NULL;
     }
@@ -90,6 +96,7 @@ static struct series *find(enum sl_metric m, const char *const *labels, bool cre
 }
 
 void sl_metric_add(enum sl_metric m, double v, const char *const *labels) {
+    SL_ASSERT(rows[m].type != HISTOGRAM);
     pthread_mutex_lock(&lock);
     struct series *s = find(m, labels, true);
     if (s)
@@ -98,6 +105,7 @@ void sl_metric_add(enum sl_metric m, double v, const char *const *labels) {
 }
 
 void sl_metric_set(enum sl_metric m, double v, const char *const *labels) {
+    SL_ASSERT(rows[m].type != HISTOGRAM);
     pthread_mutex_lock(&lock);
     struct series *s = find(m, labels, true);
     if (s)
@@ -107,6 +115,8 @@ void sl_metric_set(enum sl_metric m, double v, const char *const *labels) {
 
 void sl_metric_observe(enum sl_metric m, double v, const char *const *labels) {
     SL_ASSERT(rows[m].type == HISTOGRAM);
+    if (isnan(v))
+        return; /* it would spoil the sum for good */
     pthread_mutex_lock(&lock);
     struct series *s = find(m, labels, true);
     if (s) {
@@ -163,11 +173,12 @@ static bool value_at(const char *key, int position, const char *value) {
 }
 
 /* Under the lock. */
-static void drop_series(enum sl_metric m, const char *label, const char *value, const char *label2, const char *value2) {
+static void drop_series(enum sl_metric m, const char *label, const char *value, const char *label2,
+                        const char *value2) {
     int a = label_position(&rows[m], label), b = label2 ? label_position(&rows[m], label2) : -1;
     if (a < 0 || (label2 && b < 0))
         return;
-    SL_MAP_EACH(&all[m], e) {
+    SL_MAP_EACH (&all[m], e) {
         if (value_at(e->key, a, value) && (!label2 || value_at(e->key, b, value2))) {
             SL_AUTO_FREE char *key = sl_xstrdup(e->key);
             remove_key(m, key);
@@ -198,7 +209,24 @@ void sl_metric_clear(enum sl_metric m) {
 void sl_metrics_reset(void) {
     for (size_t m = 0; m < SL_M__COUNT; m++)
         sl_metric_clear((enum sl_metric)m);
+    pthread_mutex_lock(&lock);
     dropped = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+static void put_escaped(const char *value, size_t len, struct sl_buf *out) {
+    for (size_t i = 0; i < len;) {
+        size_t n = sl_utf8_at(value + i, len - i);
+        if (!n)
+            sl_buf_putc(out, '?'); /* one bad byte, and Prometheus refuses the page */
+        else if (value[i] == '\n')
+            sl_buf_puts(out, "\\n");
+        else if (value[i] == '\\' || value[i] == '"')
+            sl_buf_printf(out, "\\%c", value[i]);
+        else
+            sl_buf_add(out, value + i, n);
+        i += n ? n : 1;
+    }
 }
 
 static void put_labels(const struct row *r, const char *key, const char *le, struct sl_buf *out) {
@@ -207,14 +235,7 @@ static void put_labels(const struct row *r, const char *key, const char *le, str
     while (*name) {
         size_t n = strcspn(name, ","), k = strcspn(key, "\x1f");
         sl_buf_printf(out, "%s%.*s=\"", any ? "," : "{", (int)n, name);
-        for (size_t i = 0; i < k; i++) {
-            if (key[i] == '\\' || key[i] == '"')
-                sl_buf_putc(out, '\\');
-            if (key[i] == '\n')
-                sl_buf_puts(out, "\\n");
-            else
-                sl_buf_putc(out, key[i]);
-        }
+        put_escaped(key, k, out);
         sl_buf_putc(out, '"');
         any = true;
         key += k + 1;
@@ -236,7 +257,7 @@ static const char *number(double v, char *text, size_t size) {
     if (v == floor(v) && fabs(v) < 9e15)
         snprintf(text, size, "%.0f", v);
     else
-        snprintf(text, size, "%.12g", v);
+        snprintf(text, size, "%.15g", v);
     return text;
 }
 
@@ -266,12 +287,13 @@ static void put_series(const struct row *r, const char *key, const struct series
 
 void sl_metrics_expose(struct sl_buf *out) {
     static const char *const types[] = {"counter", "gauge", "histogram"};
-    sl_metric_set(SL_M_SLUICE_METRIC_SERIES_DROPPED_TOTAL, dropped, SL_LABELS());
     pthread_mutex_lock(&lock);
+    find(SL_M_SLUICE_METRIC_SERIES_DROPPED_TOTAL, SL_LABELS(), true)->value = dropped;
     for (size_t m = 0; m < SL_M__COUNT; m++) {
         if (!all[m].count)
             continue;
-        sl_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", rows[m].name, rows[m].help, rows[m].name, types[rows[m].type]);
+        sl_buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", rows[m].name, rows[m].help, rows[m].name,
+                      types[rows[m].type]);
         SL_AUTO_FREE const char **keys = sl_map_sorted_keys(&all[m]);
         for (size_t i = 0; i < all[m].count; i++)
             put_series(&rows[m], keys[i], sl_map_get(&all[m], keys[i]), out);

@@ -8,6 +8,11 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sluice/base/json.h"
 #include "sluice/base/mem.h"
 
 static void alloc__is_zeroed_and_never_null(void **state) {
@@ -58,11 +63,38 @@ static void take__nulls_the_pointer(void **state) {
     free(q);
 }
 
+static void assert__writes_one_json_line_and_aborts(void **state) {
+    (void)state;
+    int fds[2], status;
+    assert_int_equal(pipe(fds), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(fds[1], 2);
+        signal(SIGABRT, SIG_DFL);
+        SL_ASSERT(!strcmp("a\\b", "c"));
+        _exit(0);
+    }
+    close(fds[1]);
+    char text[500] = "";
+    assert_true(read(fds[0], text, sizeof text - 1) >= 0);
+    size_t n = strlen(text);
+    while (n < sizeof text - 1 && read(fds[0], text + n, 1) == 1)
+        n++;
+    close(fds[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    struct sl_json *line = NULL;
+    assert_int_equal(sl_json_parse(text, strcspn(text, "\n"), 1000, &line, NULL), 0);
+    assert_non_null(strstr(sl_json_get_str(line, "what", ""), "strcmp"));
+    sl_json_unref(line);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alloc__is_zeroed_and_never_null),
         cmocka_unit_test(dup__copies_exactly),
         cmocka_unit_test(grow__any_index),
+        cmocka_unit_test(assert__writes_one_json_line_and_aborts),
         cmocka_unit_test(take__nulls_the_pointer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
