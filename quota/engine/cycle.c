@@ -184,15 +184,10 @@ static void preempt(struct cycle *c, struct entry *x) {
     struct wl *w = x->wl;
     for (size_t i = 0; i < x->t.n; i++) {
         struct wl *v = x->t.items[i].wl;
-        if (v->evict_sent || v->obj->evicted.status == SL_TRI_TRUE)
+        if (wl_evicted(v))
             continue;
         decide_evict(e, w, v, x->t.items[i].reason);
         v->evict_sent = true;
-        if (!v->evicting) {
-            v->evicting = true;
-            v->cq->n_evicting++;
-        }
-        c->t->evicting_ms = e->now_ms;
         c->progress = P_REAL;
     }
     x->result = R_WAITING;
@@ -390,20 +385,14 @@ static uint64_t state_of(const struct tree *t) {
     return sum;
 }
 
-/* A victim's release is worth waiting for: its preemptor goes first, and only then those who had given up try again. */
-bool flush_allowed(const struct sl_engine *e, const struct tree *t) {
-    if (e->now_ms - t->evicting_ms >= RELEASE_WAIT_MS || e->now_ms < t->evicting_ms)
-        return true;
-    for (size_t i = 0; i < t->n_cqs; i++)
-        if (t->cqs[i]->n_evicting)
-            return false;
-    return true;
-}
-
 bool tree_run(struct sl_engine *e, struct tree *t, size_t *left) {
     uint64_t seen[MAX_IDLE_CYCLES];
     size_t n_seen = 0;
     for (;;) {
+        if (t->flush) {
+            t->flush = false;
+            queue_flush(e, t);
+        }
         if (t->ready) {
             bool full;
             enum progress p = cycle(e, t, left, &full);
@@ -424,11 +413,6 @@ bool tree_run(struct sl_engine *e, struct tree *t, size_t *left) {
                 }
             }
         }
-        if (!t->flush || !flush_allowed(e, t))
-            return true;
-        t->flush = false;
-        n_seen = 0;
-        if (!queue_flush(e, t))
-            return true;
+        return true;
     }
 }

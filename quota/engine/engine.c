@@ -73,18 +73,12 @@ void sl_engine_run(struct sl_engine *e, int64_t now_ms, size_t max_admissions, s
     size_t left = max_admissions;
     bool more = false;
     struct tree *t;
-    struct tree *waiting = NULL; /* trees whose flush waits for victims to go */
     while (!more && (t = take_dirty(e))) {
         if (!tree_run(e, t, &left)) {
             more = true;
             tree_dirty(e, t);
-        } else if (t->flush) {
-            t->next_waiting = waiting;
-            waiting = t;
         }
     }
-    for (; waiting; waiting = waiting->next_waiting)
-        tree_dirty(e, waiting);
     while (e->retell_first && now_ms - e->retell_first->told_ms >= RETELL_MS)
         wl_tell(e, e->retell_first);
     if (!more) /* before that, reasons would not be the last word */

@@ -79,8 +79,7 @@ struct tree { /* a root with everything below it: what one cycle looks at */
     uint64_t usage_ver;  /* moves with every change of usage or quotas */
     uint32_t n_nodes;    /* the tree goes with its last node */
     bool dirty, flush;
-    int64_t evicting_ms; /* when the last eviction was decided; a flush waits a moment for the release */
-    struct tree *next_dirty, *next_waiting;
+    struct tree *next_dirty;
     struct cq *ready; /* CQs with something in the heap */
     struct fight {    /* evictions of this epoch; pointers are only compared */
         const struct wl *by, *victim;
@@ -175,7 +174,6 @@ struct wl {
     bool assumed;  /* decided here, not yet seen in the API */
     bool observed; /* the API's object held quota when last seen */
     bool evict_sent;
-    bool evicting; /* counted in n_evicting */
     bool admitted; /* counts as admitted in the books */
     bool counted_admitted;
     bool not_ready;
@@ -224,7 +222,6 @@ struct cq {
     uint32_t n_admitted, n_pending, n_inadmissible;
     struct cq *ready_prev, *ready_next;
     bool is_ready;
-    uint32_t n_evicting; /* evictions decided and not yet followed by the release */
     struct fq *fq;       /* scratch of the fair search */
 };
 
@@ -463,6 +460,7 @@ struct psearch {
 struct targets find_targets(struct sl_engine *e, struct wl *w, const struct use *R, size_t n_R, struct cell *const *contested,
                             size_t n_contested);
 struct targets assignment_targets(struct sl_engine *e, struct wl *w, const struct assignment *a);
+bool wl_evicted(const struct wl *w);
 bool policy_allows(enum sl_preempt_policy policy, const struct wl *preemptor, const struct wl *candidate);
 bool wl_contests(const struct wl *c, struct cell *const *contested, size_t n);
 int candidate_order(const struct sl_engine *e, const struct cq *own, const struct wl *a, const struct wl *b);
@@ -490,14 +488,12 @@ struct entry {
 bool tree_run(struct sl_engine *e, struct tree *t, size_t *left);
 /* Takes the next entry out of list. */
 struct entry *fair_next(struct sl_engine *e, struct entry **list, size_t *n);
-bool flush_allowed(const struct sl_engine *e, const struct tree *t);
 
 /* ---- explain.c ---- */
 void tell_all(struct sl_engine *e);
 void decide_evict(struct sl_engine *e, struct wl *by, struct wl *victim, uint8_t reason);
 
-#define RETELL_MS       5000 /* numbers in a reason that was told are brought up to date no more often than this */
-#define RELEASE_WAIT_MS 1000 /* how long a flush waits for victims that were just told to go */
+#define RETELL_MS 5000 /* numbers in a reason that was told are brought up to date no more often than this */
 struct sl_decision *decide(struct sl_engine *e, enum sl_decision_kind kind, struct wl *w);
 
 #endif

@@ -6,7 +6,10 @@
 
 #include "sluice/base/mem.h"
 
-static bool evicted(const struct wl *w) { return w->evict_sent || w->obj->evicted.status == SL_TRI_TRUE; }
+/* What the object says of an eviction counts only once it is the object of this admission. */
+bool wl_evicted(const struct wl *w) {
+    return w->evict_sent || (w->observed && w->obj->evicted.status == SL_TRI_TRUE);
+}
 
 bool policy_allows(enum sl_preempt_policy policy, const struct wl *p, const struct wl *c) {
     int64_t a = p->shape->priority, b = c->shape->priority;
@@ -30,8 +33,8 @@ bool wl_contests(const struct wl *c, struct cell *const *contested, size_t n) {
 /* Who goes first, both of the same class. */
 int candidate_order(const struct sl_engine *e, const struct cq *own, const struct wl *a, const struct wl *b) {
     (void)e;
-    if (evicted(a) != evicted(b))
-        return evicted(a) ? -1 : 1;
+    if (wl_evicted(a) != wl_evicted(b))
+        return wl_evicted(a) ? -1 : 1;
     if ((a->cq == own) != (b->cq == own))
         return a->cq == own ? 1 : -1;
     if (a->shape->priority != b->shape->priority)
@@ -198,8 +201,8 @@ static void collect_others(struct cands *c) {
 static int by_class(const void *pa, const void *pb, void *arg) {
     const struct cand *a = pa, *b = pb;
     const struct psearch *s = arg;
-    if (evicted(a->wl) != evicted(b->wl))
-        return evicted(a->wl) ? -1 : 1;
+    if (wl_evicted(a->wl) != wl_evicted(b->wl))
+        return wl_evicted(a->wl) ? -1 : 1;
     if (a->list != b->list)
         return a->list < b->list ? -1 : 1;
     return candidate_order(s->e, s->cq, a->wl, b->wl);

@@ -351,15 +351,12 @@ static void adopt(struct tree *t, const struct tree *old) {
         t->epoch = old->epoch + 1;
     if (old->usage_ver >= t->usage_ver)
         t->usage_ver = old->usage_ver + 1;
-    if (old->evicting_ms > t->evicting_ms)
-        t->evicting_ms = old->evicting_ms;
 }
 
 static void rebuild(struct sl_engine *e, struct order *o, struct node *root) {
     collect(o, root);
     struct tree *t = sl_xalloc(sizeof *t);
     t->root = root;
-    t->evicting_ms = INT64_MIN / 2;
     e->mark++;
     size_t n_cqs = 0;
     for (size_t i = 0; i < o->n; i++) {

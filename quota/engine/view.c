@@ -217,9 +217,6 @@ int64_t sl_engine_next_due_ms(const struct sl_engine *e) {
         due = e->backoff[0]->obj->requeue_at_ms;
     if (e->retell_first && e->retell_first->told_ms + RETELL_MS < due)
         due = e->retell_first->told_ms + RETELL_MS;
-    for (const struct tree *t = e->dirty_first; t; t = t->next_dirty)
-        if (t->flush && t->evicting_ms + RELEASE_WAIT_MS < due)
-            due = t->evicting_ms + RELEASE_WAIT_MS;
     return due == INT64_MAX ? -1 : due;
 }
 

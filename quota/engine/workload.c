@@ -303,8 +303,7 @@ void wl_release(struct sl_engine *e, struct wl *w) {
     q->holders[w->pos] = last;
     last.wl->pos = w->pos;
     w->where = WL_NOWHERE;
-    q->n_evicting -= w->evicting;
-    w->assumed = w->observed = w->evict_sent = w->evicting = w->admitted = w->not_ready = false;
+    w->assumed = w->observed = w->evict_sent = w->admitted = w->not_ready = false;
     q->gen++;
     if (q->node.tree)
         q->node.tree->usage_ver++;
