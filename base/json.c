@@ -33,6 +33,227 @@ static struct sl_json *ours_or_null(json_t *j) {
     return (struct sl_json *)j;
 }
 
+/* ---- the quick reader ---- */
+
+struct quick {
+    const char *at, *end;
+    size_t elements, max_elements;
+    unsigned depth;
+    bool strict;
+    struct sl_buf spare; /* the last string that had escapes */
+};
+
+static json_t *quick_value(struct quick *q);
+
+static void quick_space(struct quick *q) {
+    while (q->at < q->end && (*q->at == ' ' || *q->at == '\n' || *q->at == '\t' || *q->at == '\r'))
+        q->at++;
+}
+
+/* Skips white space and takes c, if it comes next. */
+static bool quick_take(struct quick *q, char c) {
+    quick_space(q);
+    if (q->at == q->end || *q->at != c)
+        return false;
+    q->at++;
+    return true;
+}
+
+static bool quick_hex(struct quick *q, unsigned *ret) {
+    unsigned v = 0;
+    if (q->end - q->at < 4)
+        return false;
+    for (int i = 0; i < 4; i++) {
+        char c = *q->at++;
+        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+                         : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
+                                                : 16;
+        if (digit > 15)
+            return false;
+        v = v << 4 | digit;
+    }
+    *ret = v;
+    return true;
+}
+
+static bool quick_escape(struct quick *q) {
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    if (q->at == q->end)
+        return false;
+    char c = *q->at++;
+    unsigned v, low;
+    if (c != 'u') {
+        const char *name = c ? strchr(names, c) : NULL;
+        if (name)
+            sl_buf_putc(&q->spare, values[name - names]);
+        return name != NULL;
+    }
+    if (!quick_hex(q, &v) || !v || (v >= 0xdc00 && v <= 0xdfff))
+        return false;
+    if (v >= 0xd800 && v <= 0xdbff) {
+        if (q->end - q->at < 2 || *q->at++ != '\\' || *q->at++ != 'u' || !quick_hex(q, &low) || low < 0xdc00 || low > 0xdfff)
+            return false;
+        v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
+    }
+    if (v < 0x80) {
+        sl_buf_putc(&q->spare, (char)v);
+        return true;
+    }
+    int more = v < 0x800 ? 1 : v < 0x10000 ? 2 : 3;
+    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
+    sl_buf_putc(&q->spare, (char)(lead[more] | v >> (6 * more)));
+    while (more--)
+        sl_buf_putc(&q->spare, (char)(0x80 | (v >> (6 * more) & 0x3f)));
+    return true;
+}
+
+/* Behind the opening quote. The string is a run of the text, or in q->spare when it has escapes; *ascii: nothing in it needs to be checked. */
+static const char *quick_string(struct quick *q, size_t *len, bool *ascii) {
+    const char *run = q->at;
+    bool escaped = false;
+    unsigned char seen = 0;
+    sl_buf_clear(&q->spare);
+    for (; q->at < q->end; q->at++) {
+        unsigned char c = (unsigned char)*q->at;
+        if (c == '"') {
+            *ascii = seen < 0x80;
+            *len = (size_t)(q->at - run);
+            if (escaped) {
+                sl_buf_add(&q->spare, run, *len);
+                *len = q->spare.len;
+                run = sl_buf_text(&q->spare);
+            }
+            q->at++;
+            return q->spare.failed ? NULL : run;
+        }
+        if (c < 0x20)
+            return NULL;
+        seen |= c;
+        if (c == '\\') {
+            escaped = true;
+            sl_buf_add(&q->spare, run, (size_t)(q->at - run));
+            q->at++;
+            if (!quick_escape(q))
+                return NULL;
+            run = q->at--;
+        }
+    }
+    return NULL;
+}
+
+static json_t *quick_number(struct quick *q) {
+    const char *start = q->at;
+    bool minus = *q->at == '-';
+    q->at += minus;
+    const char *digits = q->at;
+    int64_t v = 0;
+    for (; q->at < q->end && *q->at >= '0' && *q->at <= '9'; q->at++) {
+        int digit = minus ? '0' - *q->at : *q->at - '0';
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, digit, &v))
+            return NULL;
+    }
+    if (q->at == digits || (*digits == '0' && q->at > digits + 1))
+        return NULL;
+    if (q->at == q->end || (*q->at != '.' && *q->at != 'e' && *q->at != 'E'))
+        return json_integer(v);
+    while (q->at < q->end && ((*q->at >= '0' && *q->at <= '9') || *q->at == '.' || *q->at == 'e' || *q->at == 'E' || *q->at == '+' || *q->at == '-'))
+        q->at++;
+    return json_loadb(start, (size_t)(q->at - start), JSON_DECODE_ANY, NULL); /* real numbers are rare, and an art */
+}
+
+static bool quick_word(struct quick *q, const char *word) {
+    size_t n = strlen(word);
+    if ((size_t)(q->end - q->at) < n || memcmp(q->at, word, n) != 0)
+        return false;
+    q->at += n;
+    return true;
+}
+
+static bool quick_member(struct quick *q, json_t *object) {
+    size_t len;
+    bool ascii;
+    if (!quick_take(q, '"'))
+        return false;
+    const char *key = quick_string(q, &len, &ascii);
+    if (!key)
+        return false;
+    SL_AUTO_FREE char *copy = key == q->spare.data ? sl_xstrndup(key, len) : NULL; /* the value may need the spare, too */
+    key = copy ? copy : key;
+    if (q->strict && json_object_getn(object, key, len))
+        return false;
+    json_t *value = quick_take(q, ':') ? quick_value(q) : NULL;
+    if (!value)
+        return false;
+    return (ascii ? json_object_setn_new_nocheck(object, key, len, value) : json_object_setn_new(object, key, len, value)) == 0;
+}
+
+/* Behind the opening bracket. */
+static bool quick_members(struct quick *q, json_t *container, bool object) {
+    char end = object ? '}' : ']';
+    if (quick_take(q, end))
+        return true;
+    for (;;) {
+        json_t *item = NULL;
+        if (object ? !quick_member(q, container) : !(item = quick_value(q)) || json_array_append_new(container, item))
+            return false;
+        if (quick_take(q, end))
+            return true;
+        if (!quick_take(q, ',') || ++q->elements > q->max_elements)
+            return false;
+    }
+}
+
+static json_t *quick_container(struct quick *q, bool object) {
+    q->at++;
+    if (++q->elements > q->max_elements || ++q->depth > SL_JSON_MAX_DEPTH)
+        return NULL;
+    json_t *j = object ? json_object() : json_array();
+    if (j && !quick_members(q, j, object)) {
+        json_decref(j);
+        return NULL;
+    }
+    q->depth--;
+    return j;
+}
+
+/* NULL: not sure. */
+static json_t *quick_value(struct quick *q) {
+    size_t len;
+    bool ascii;
+    const char *text;
+    quick_space(q);
+    if (q->at == q->end)
+        return NULL;
+    switch (*q->at) {
+    case '{': return quick_container(q, true);
+    case '[': return quick_container(q, false);
+    case '"':
+        q->at++;
+        text = quick_string(q, &len, &ascii);
+        return !text ? NULL : ascii ? json_stringn_nocheck(text, len) : json_stringn(text, len);
+    case 't': return quick_word(q, "true") ? json_true() : NULL;
+    case 'f': return quick_word(q, "false") ? json_false() : NULL;
+    case 'n': return quick_word(q, "null") ? json_null() : NULL;
+    default: return quick_number(q);
+    }
+}
+
+static json_t *quick_parse(const char *text, size_t len, size_t max_elements, bool strict) {
+    struct quick q = {text, text + len, 0, max_elements, 0, strict, SL_BUF_INIT(len)};
+    quick_space(&q);
+    json_t *j = q.at < q.end && (*q.at == '{' || *q.at == '[') ? quick_value(&q) : NULL;
+    quick_space(&q);
+    if (j && q.at != q.end) {
+        json_decref(j);
+        j = NULL;
+    }
+    sl_buf_done(&q.spare);
+    return j;
+}
+
+/* ---- reading ---- */
+
 static int scan(const char *text, size_t len, size_t max_bytes, size_t max_elements, struct sl_err *err) {
     if (len > max_bytes)
         return sl_err_set(err, SL_TOO_BIG, "JSON text of %zu bytes, at most %zu are allowed", len, max_bytes);
@@ -66,31 +287,29 @@ static int scan(const char *text, size_t len, size_t max_bytes, size_t max_eleme
     return 0;
 }
 
-static int load(const char *text, size_t len, size_t flags, struct sl_json **ret, struct sl_err *err) {
-    json_error_t e;
-    json_t *j = json_loadb(text, len, flags, &e);
-    if (!j)
-        return sl_err_set(err, SL_INVALID, "JSON line %d column %d: %s", e.line, e.column, e.text);
+static int parse(const char *text, size_t len, size_t max_bytes, size_t max_elements, bool strict, struct sl_json **ret, struct sl_err *err) {
+    json_t *j = len <= max_bytes ? quick_parse(text, len, max_elements, strict) : NULL;
+    if (!j) {
+        int rc = scan(text, len, max_bytes, max_elements, err);
+        if (rc)
+            return rc;
+        json_error_t e;
+        j = json_loadb(text, len, strict ? JSON_REJECT_DUPLICATES : 0, &e);
+        if (!j)
+            return sl_err_set(err, SL_INVALID, "JSON line %d column %d: %s", e.line, e.column, e.text);
+    }
     *ret = ours(j);
     return 0;
 }
 
-static int parse(const char *text, size_t len, size_t max_bytes, size_t flags, struct sl_json **ret,
-                 struct sl_err *err) {
-    int rc = scan(text, len, max_bytes, MAX_ELEMENTS, err);
-    return rc ? rc : load(text, len, flags, ret, err);
-}
-
-int sl_json_parse_limited(const char *text, size_t len, size_t max_bytes, size_t max_elements, struct sl_json **ret,
-                          struct sl_err *err) {
-    int rc = scan(text, len, max_bytes, max_elements, err);
-    return rc ? rc : load(text, len, 0, ret, err);
+int sl_json_parse_limited(const char *text, size_t len, size_t max_bytes, size_t max_elements, struct sl_json **ret, struct sl_err *err) {
+    return parse(text, len, max_bytes, max_elements, false, ret, err);
 }
 int sl_json_parse(const char *text, size_t len, size_t max_bytes, struct sl_json **ret, struct sl_err *err) {
-    return parse(text, len, max_bytes, 0, ret, err);
+    return parse(text, len, max_bytes, MAX_ELEMENTS, false, ret, err);
 }
 int sl_json_parse_strict(const char *text, size_t len, size_t max_bytes, struct sl_json **ret, struct sl_err *err) {
-    return parse(text, len, max_bytes, JSON_REJECT_DUPLICATES, ret, err);
+    return parse(text, len, max_bytes, MAX_ELEMENTS, true, ret, err);
 }
 
 struct sl_json *sl_json_from_text(const char *text) {
