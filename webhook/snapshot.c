@@ -158,7 +158,7 @@ static struct sl_snapshot *snapshot_with(struct settings *take) {
 
 int sl_snapshot_new(const struct sl_config *config, const char *own_namespace, struct sl_snapshot **ret,
                     struct sl_err *err) {
-    struct settings *settings;
+    struct settings *settings = NULL;
     int code = settings_new(config, own_namespace, &settings, err);
     if (code < 0)
         return code;
