@@ -158,9 +158,10 @@ int sl_workload_to_v1beta1(struct sl_json *o, struct sl_err *err) {
         const char *group = sl_json_get_str(ref, "group", ""), *kind = sl_json_get_str(ref, "kind", "");
         sl_json_del(spec, "priorityClassName");
         sl_json_del(spec, "priorityClassSource");
-        for (size_t i = 0; i < SL_COUNT(sources); i++)
+        const char *name = sl_json_get_str(ref, "name", "");
+        for (size_t i = 0; *name && i < SL_COUNT(sources); i++)
             if (!strcmp(group, sources[i].group) && !strcmp(kind, sources[i].kind)) {
-                sl_json_set_str(spec, "priorityClassName", sl_json_get_str(ref, "name", ""));
+                sl_json_set_str(spec, "priorityClassName", name);
                 sl_json_set_str(spec, "priorityClassSource", sources[i].source);
                 break;
             }
