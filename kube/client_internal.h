@@ -78,6 +78,7 @@ int64_t kube_watch_age_ms(const struct sl_watch *w);
 /* Starts what is due and delivers what has arrived, for at most until_ms; true when something was delivered or more is waiting. */
 bool kube_watch_run(struct kube_watch *w, int64_t now, int64_t until_ms);
 bool kube_watch_has_backlog(const struct kube_watch *w);
+size_t kube_watch_waiting(const struct kube_watch *w); /* bytes that have arrived and are not delivered */
 int64_t kube_watch_next(const struct kube_watch *w);
 void kube_watch_free(struct kube_watch *w);
 

@@ -65,6 +65,7 @@ int64_t kube_watch_age_ms(const struct sl_watch *w) { return sl_now_mono_ms() - 
 bool kube_watch_has_backlog(const struct kube_watch *w) {
     return w->phase != IDLE && (w->over || (kube_framer_pending(&w->framer) && !w->hungry));
 }
+size_t kube_watch_waiting(const struct kube_watch *w) { return kube_framer_pending(&w->framer); }
 int64_t kube_watch_next(const struct kube_watch *w) { return w->phase == IDLE ? w->next_ms : w->deadline_ms; }
 
 /* ---- delivery ---- */

@@ -1,0 +1,191 @@
+/* Kubeconfigs, credentials in files, and what is refused. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "auth.h"
+#include "sluice/base/file.h"
+#include "sluice/base/mem.h"
+#include "sluice/kube/client.h"
+
+#define HEAD                                                                                                           \
+    "apiVersion: v1\nkind: Config\ncurrent-context: c\n"                                                               \
+    "contexts: [{name: c, context: {cluster: k, user: u}}, {name: d, context: {cluster: k}}]\n"
+#define CLUSTER(x) "clusters: [{name: k, cluster: {" x "}}]\n"
+#define USER(x)    "users: [{name: u, user: {" x "}}]\n"
+#define SERVER     "server: 'https://h:6443'"
+
+static int parse(const char *text, struct kube_config *c, struct sl_err *err) {
+    memset(c, 0, sizeof *c);
+    return kube_config_parse(c, text, strlen(text), "/etc/kube", NULL, err);
+}
+
+static void reads_what_is_supported(void **state) {
+    (void)state;
+    struct kube_config c;
+    struct sl_err err = SL_ERR_INIT;
+    assert_int_equal(parse(HEAD CLUSTER("server: 'https://h:6443//', certificate-authority: ca.crt, tls-server-name: other")
+                               USER("client-certificate: /abs/cert, client-key-data: a2V5, token: secret, tokenFile: tok"),
+                           &c, &err),
+                     0);
+    assert_string_equal(c.server, "https://h:6443");
+    assert_string_equal(c.tls_server_name, "other");
+    assert_string_equal(c.ca.path, "/etc/kube/ca.crt");
+    assert_string_equal(c.cert.path, "/abs/cert");
+    assert_string_equal(c.key.inline_data.data, "key");
+    assert_string_equal(c.token.path, "/etc/kube/tok"); /* the file wins */
+    assert_null(c.token.inline_data.data);
+    assert_false(c.insecure);
+    kube_config_done(&c);
+    assert_int_equal(parse(HEAD CLUSTER("server: 'http://127.0.0.1:8001/prefix', insecure-skip-tls-verify: true") USER("token: t"), &c, &err), 0);
+    assert_true(c.insecure);
+    assert_string_equal(c.server, "http://127.0.0.1:8001/prefix");
+    assert_string_equal(c.token.inline_data.data, "t");
+    kube_config_done(&c);
+}
+
+static void refuses_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {HEAD CLUSTER(SERVER) USER("exec: {command: aws}"), "user \"u\": user.exec is not supported"},
+        {HEAD CLUSTER(SERVER) USER("auth-provider: {name: gcp}"), "user.auth-provider is not supported"},
+        {HEAD CLUSTER(SERVER) USER("username: a, password: b"), "user.username is not supported"},
+        {HEAD CLUSTER(SERVER) USER("as: root"), "user.as is not supported"},
+        {HEAD CLUSTER(SERVER) USER("client-certificate: c"), "user.client-key is missing"},
+        {HEAD CLUSTER(SERVER) USER("client-key: c"), "user.client-certificate is missing"},
+        {HEAD CLUSTER(SERVER) USER("token: [1]"), "user.token must be text"},
+        {HEAD CLUSTER(SERVER) USER("client-key-data: '***'"), "user.client-key-data"},
+        {HEAD CLUSTER(SERVER ", proxy-url: 'http://p'") USER(""), "cluster \"k\": cluster.proxy-url is not supported"},
+        {HEAD CLUSTER(SERVER ", certificate-authority: x, insecure-skip-tls-verify: true") USER(""), "exclude each other"},
+        {HEAD CLUSTER(SERVER ", insecure-skip-tls-verify: 'yes'") USER(""), "must be true or false"},
+        {HEAD CLUSTER("server: ''") USER(""), "cluster.server is missing"},
+        {HEAD CLUSTER("server: 'h:6443'") USER(""), "must be a URL"},
+        {HEAD CLUSTER("server: 'http://example.com'") USER(""), "must be https"},
+        {HEAD CLUSTER("server: 'https://u:p@h'") USER(""), "may not contain"},
+        {HEAD CLUSTER("server: 'https://'") USER(""), "must be a URL"},
+        {HEAD CLUSTER(SERVER ", tls-server-name: 'a b'") USER(""), "tls-server-name"},
+        {HEAD CLUSTER(SERVER), "users: there is none called \"u\""},
+        {HEAD USER(""), "clusters: there is none called \"k\""},
+        {"current-context: x\n", "contexts: there is none called \"x\""},
+        {"kind: Config\n", "current-context is missing"},
+        {"[]", "one YAML document"},
+        {"a: [", "line"},
+        {HEAD CLUSTER(SERVER) "users: [{name: u, user: &x {token: *x}}]\n", ""},
+    };
+    for (size_t i = 0; i < SL_COUNT(bad); i++) {
+        struct kube_config c;
+        struct sl_err err = SL_ERR_INIT;
+        assert_true(parse(bad[i].text, &c, &err) < 0);
+        if (!strstr(err.text, bad[i].says))
+            fail_msg("case %zu says: %s", i, err.text);
+        assert_null(strstr(err.text, "secret"));
+    }
+}
+
+static void reads_the_pods_own(void **state) {
+    (void)state;
+    struct kube_config c = {0};
+    struct sl_err err = SL_ERR_INIT;
+    assert_int_equal(kube_config_in_cluster(&c, "/sa", "10.0.0.1", "443", &err), 0);
+    assert_string_equal(c.server, "https://10.0.0.1:443");
+    assert_string_equal(c.ca.path, "/sa/ca.crt");
+    assert_string_equal(c.token.path, "/sa/token");
+    kube_config_done(&c);
+    assert_int_equal(kube_config_in_cluster(&c, "/sa", "fd00::1", "443", &err), 0);
+    assert_string_equal(c.server, "https://[fd00::1]:443");
+    kube_config_done(&c);
+    assert_int_equal(kube_config_in_cluster(&c, "/sa", NULL, "443", &err), SL_INVALID);
+    assert_non_null(strstr(err.text, "KUBERNETES_SERVICE_HOST"));
+}
+
+static char folder[64];
+static void put(const char *name, const char *text) {
+    SL_AUTO_FREE char *path = sl_xprintf("%s/%s", folder, name);
+    assert_int_equal(sl_file_write(path, text, strlen(text), 0600, NULL), 0);
+}
+
+static void files_are_read_again(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/sluice-auth-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    SL_AUTO_FREE char *config = sl_xprintf("%s/config", folder), *token = sl_xprintf("%s/token", folder), *ca = sl_xprintf("%s/ca", folder);
+    put("config", HEAD CLUSTER(SERVER ", certificate-authority: ca") USER("tokenFile: token"));
+    put("token", "one\n");
+    put("ca", "-----BEGIN CERTIFICATE-----\nA\n");
+    struct kube_auth *a = NULL;
+    struct sl_err err = SL_ERR_INIT;
+    assert_int_equal(kube_auth_new(config, NULL, &a, &err), 0);
+    struct kube_creds *first = kube_auth_get(a, 1000);
+    assert_string_equal(first->token.data, "one");
+    put("token", "two");
+    struct kube_creds *same = kube_auth_get(a, 60999);
+    assert_ptr_equal(same, first);
+    struct kube_creds *second = kube_auth_get(a, 61000); /* a minute later */
+    assert_string_equal(second->token.data, "two");
+    assert_string_equal(first->token.data, "one"); /* who still uses the old ones may */
+    put("token", "three");
+    kube_auth_doubt(a); /* a 401 */
+    struct kube_creds *early = kube_auth_get(a, 61500);
+    assert_ptr_equal(early, second);
+    struct kube_creds *third = kube_auth_get(a, 62000);
+    assert_string_equal(third->token.data, "three");
+    /* a file that is gone or half written changes nothing */
+    put("token", "");
+    put("ca", "-----BEGIN CERT");
+    struct kube_creds *kept = kube_auth_get(a, 130000);
+    assert_ptr_equal(kept, third);
+    unlink(ca);
+    kube_creds_unref(kept);
+    kept = kube_auth_get(a, 200000);
+    assert_ptr_equal(kept, third);
+    put("ca", "-----BEGIN CERTIFICATE-----\nB\n");
+    put("token", "four");
+    struct kube_creds *fourth = kube_auth_get(a, 300000);
+    assert_string_equal(fourth->token.data, "four");
+    assert_non_null(strstr(fourth->ca.data, "B"));
+    struct kube_creds *all[] = {first, same, second, early, third, kept, fourth};
+    for (size_t i = 0; i < SL_COUNT(all); i++)
+        kube_creds_unref(all[i]);
+    kube_auth_free(a);
+    /* at the start such files are errors that name file and field */
+    put("token", "bad token");
+    assert_int_equal(kube_auth_new(config, NULL, &a, &err), SL_INVALID);
+    assert_non_null(strstr(err.text, "token"));
+    put("ca", "nothing");
+    assert_int_equal(kube_auth_new(config, NULL, &a, &err), SL_INVALID);
+    assert_non_null(strstr(err.text, "certificate-authority"));
+    unlink(ca);
+    assert_int_equal(kube_auth_new(config, NULL, &a, &err), SL_NOT_FOUND);
+    unlink(config);
+    assert_int_equal(kube_auth_new(config, NULL, &a, &err), SL_NOT_FOUND);
+    assert_non_null(strstr(err.text, config));
+    unlink(token);
+    rmdir(folder);
+}
+
+static void a_client_needs_credentials_of_the_right_form(void **state) {
+    (void)state;
+    struct sl_client_options o = {.kubeconfig = "/nonexistent/config"};
+    struct sl_cluster *c = NULL;
+    struct sl_err err = SL_ERR_INIT;
+    assert_int_equal(sl_client_new(&o, &c, &err), SL_NOT_FOUND);
+    assert_null(c);
+    assert_non_null(strstr(err.text, "/nonexistent/config"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_what_is_supported), cmocka_unit_test(refuses_by_name), cmocka_unit_test(reads_the_pods_own),
+        cmocka_unit_test(files_are_read_again),    cmocka_unit_test(a_client_needs_credentials_of_the_right_form),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
