@@ -10,7 +10,7 @@
 
 #include "sluice/base/mem.h"
 
-#define PATH_MAX_BYTES ((size_t)8 << 20) /* more than a whole review */
+#define DIFF_PATH_MAX ((size_t)8 << 20) /* more than a whole review */
 
 void sl_patch_token(struct sl_buf *path, const char *name) {
     sl_buf_putc(path, '/');
@@ -122,7 +122,7 @@ static void diff(struct differ *d, const struct sl_json *before, const struct sl
 }
 
 struct sl_json *sl_patch_diff(const struct sl_json *before, const struct sl_json *after) {
-    struct differ d = {sl_json_new_array(), SL_BUF_INIT(PATH_MAX_BYTES)};
+    struct differ d = {sl_json_new_array(), SL_BUF_INIT(DIFF_PATH_MAX)};
     diff(&d, before, after);
     sl_buf_done(&d.path);
     return d.ops;
