@@ -22,11 +22,13 @@ struct sl_lease {
     char *holder;        /* in that version */
     int64_t changed_ms;  /* when we first saw that version */
     int64_t rival_ms;    /* duration that version claims */
+    int64_t rival_until; /* until then a rival may believe to have it, even when the Lease is gone; INT64_MIN: no rival */
     int64_t transitions;
     int64_t tried_ms;    /* start of the last round; INT64_MIN: none yet */
     int64_t sent_ms;     /* of the write under way */
     int64_t renewed_ms;  /* sending time of the last write that succeeded */
     bool ours;           /* the last thing we know is that the lease is ours */
+    bool stale; /* a write's outcome is unknown: rv is not what to base the next write on */
     bool busy, releasing, released, freed;
 };
 
@@ -45,7 +47,7 @@ struct sl_lease *sl_lease_new(struct sl_cluster *c, const struct sl_lease_option
     l->duration_ms = o->duration_ms;
     l->renew_deadline_ms = o->renew_deadline_ms;
     l->retry_ms = o->retry_ms;
-    l->tried_ms = INT64_MIN;
+    l->tried_ms = l->rival_until = INT64_MIN;
     return l;
 }
 
@@ -80,12 +82,14 @@ static void see(struct sl_lease *l, const struct sl_json *lease) {
     if (!l->rv || strcmp(l->rv, rv))
         l->changed_ms = now_ms(l);
     free(l->rv);
+    l->stale = false;
     l->rv = *rv ? sl_xstrdup(rv) : NULL;
     free(l->holder);
     l->holder = sl_xstrdup(sl_json_get_str(spec, "holderIdentity", ""));
     l->transitions = sl_json_get_int(spec, "leaseTransitions", 0);
     int64_t seconds = sl_json_get_int(spec, "leaseDurationSeconds", 0);
     l->rival_ms = seconds > 0 && seconds < 86400 ? seconds * 1000 : l->duration_ms;
+    l->rival_until = *l->holder && strcmp(l->holder, l->identity) ? l->changed_ms + l->rival_ms : INT64_MIN;
 }
 
 static void forget(struct sl_lease *l) {
@@ -108,7 +112,7 @@ static bool settle(struct sl_lease *l, const struct sl_reply *reply) {
 static void release_now(struct sl_lease *l) {
     l->releasing = false;
     l->released = true;
-    bool was_ours = l->ours && l->rv;
+    bool was_ours = l->ours && l->rv && !l->stale;
     l->ours = false;
     if (was_ours)
         write_lease(l, true);
@@ -120,10 +124,10 @@ static void on_written(void *payload, const struct sl_reply *reply) {
         return;
     if (reply->code || !reply->object) {
         /* Lost to another, or nobody knows: look before the next attempt. Until the deadline of the last success it is still ours, unless
-         * the server said that somebody wrote it. */
-        if (reply->code == SL_CONFLICT && !reply->unknown)
+         * the server said that somebody wrote or deleted it. */
+        if ((reply->code == SL_CONFLICT || reply->code == SL_NOT_FOUND) && !reply->unknown)
             l->ours = false;
-        forget(l);
+        l->stale = true;
     } else {
         see(l, reply->object);
         l->ours = !l->released && !strcmp(l->holder, l->identity);
@@ -154,9 +158,7 @@ static void write_lease(struct sl_lease *l, bool give_up) {
     send(l, l->rv ? SL_MERGE_PATCH : SL_CREATE, body, on_written);
 }
 
-static bool may_take(const struct sl_lease *l) {
-    return !*l->holder || !strcmp(l->holder, l->identity) || now_ms(l) - l->changed_ms >= l->rival_ms;
-}
+static bool may_take(const struct sl_lease *l) { return now_ms(l) >= l->rival_until; }
 
 static void on_read(void *payload, const struct sl_reply *reply) {
     struct sl_lease *l = payload;
@@ -171,7 +173,7 @@ static void on_read(void *payload, const struct sl_reply *reply) {
     } else if (reply->code == SL_NOT_FOUND) {
         forget(l);
         l->ours = false;
-        if (!l->releasing)
+        if (!l->releasing && now_ms(l) >= l->rival_until)
             write_lease(l, false);
     }
     if (l->releasing && !l->busy)
@@ -182,8 +184,8 @@ static int64_t due_in(const struct sl_lease *l) {
     if (l->tried_ms == INT64_MIN)
         return 0;
     int64_t now = now_ms(l), next = l->tried_ms + l->retry_ms;
-    if (!l->ours && !l->busy && l->holder && *l->holder && l->changed_ms + l->rival_ms < next)
-        next = l->changed_ms + l->rival_ms; /* a rival's lease runs out before our next look */
+    if (!l->ours && l->rival_until != INT64_MIN && l->rival_until < next)
+        next = l->rival_until; /* a rival's lease runs out before our next look */
     if (next <= l->tried_ms)
         next = l->tried_ms + 1;
     return next > now ? next - now : 0;
@@ -196,7 +198,7 @@ int64_t sl_lease_tick(struct sl_lease *l) {
     if (wait > 0)
         return wait;
     l->tried_ms = now_ms(l);
-    if (l->ours && l->rv)
+    if (l->ours && l->rv && !l->stale)
         write_lease(l, false);
     else
         send(l, SL_GET, NULL, on_read);
