@@ -44,7 +44,7 @@ static bool namespace_matches(struct sl_engine *e, const struct wl *w) {
 }
 
 /* Smaller counts of pod sets that allow it, by bisection; the order of the probes is part of the contract. */
-static bool shrink(struct sl_engine *e, struct wl *w, struct entry *x) {
+static bool shrink(struct sl_engine *e, struct wl *w, struct entry *x, bool use_bookmark) {
     const struct shape *s = w->shape;
     int32_t *counts = arena_alloc(e->arena, (s->n_ps + 1) * sizeof *counts);
     int64_t total = 0;
@@ -58,7 +58,7 @@ static bool shrink(struct sl_engine *e, struct wl *w, struct entry *x) {
             int64_t delta = s->ps[i].min_count >= 0 ? s->ps[i].spec_count - s->ps[i].min_count : 0;
             counts[i] = s->ps[i].spec_count - (int32_t)(max0(delta) * mid / total);
         }
-        struct assignment *a = assign(e, w, counts, true, NULL);
+        struct assignment *a = assign(e, w, counts, use_bookmark, NULL);
         struct targets t = {NULL, 0};
         if (a->mode == MODE_PREEMPT)
             t = assignment_targets(e, w, a);
@@ -71,6 +71,22 @@ static bool shrink(struct sl_engine *e, struct wl *w, struct entry *x) {
         }
     }
     return good >= 0 && lo == good;
+}
+
+void nominate_one(struct sl_engine *e, struct wl *w, struct entry *x, bool use_bookmark) {
+    struct assignment *full = assign(e, w, NULL, use_bookmark, NULL);
+    x->a = full;
+    if (full->mode == MODE_FIT)
+        return;
+    if (full->mode == MODE_PREEMPT) {
+        x->t = assignment_targets(e, w, full);
+        if (x->t.n)
+            return;
+    }
+    if (w->shape->partial && !shrink(e, w, x, use_bookmark)) {
+        x->a = full;
+        x->t.n = 0;
+    }
 }
 
 static void nominate(struct cycle *c, struct entry *x) {
@@ -92,21 +108,8 @@ static void nominate(struct cycle *c, struct entry *x) {
         return;
     }
     bookmark_drop_stale(e, w, c->t->cycle);
-    struct assignment *full = assign(e, w, NULL, true, NULL);
-    x->a = full;
-    if (full->mode == MODE_FIT)
-        return;
-    if (full->mode == MODE_PREEMPT) {
-        x->t = assignment_targets(e, w, full);
-        if (x->t.n)
-            return;
-    }
-    if (w->shape->partial && !shrink(e, w, x)) {
-        x->a = full;
-        x->t.n = 0;
-    }
+    nominate_one(e, w, x, true);
 }
-
 /* ---- processing ---- */
 
 static void push_usage(struct cycle *c, const struct assignment *a) {
@@ -154,6 +157,32 @@ static bool fits(struct cycle *c, const struct entry *x) {
     return ok;
 }
 
+/* Its victims would come back for what it takes, or it fought them too often already. */
+static bool futile(struct cycle *c, const struct entry *x) {
+    bool fresh = false;
+    for (size_t i = 0; i < x->t.n; i++) {
+        if (wl_evicted(x->t.items[i].wl))
+            continue;
+        fresh = true;
+        if (!fight_allowed(c->t, x->wl, x->t.items[i].wl))
+            return true;
+    }
+    return fresh && fight_returns(c->e, x->wl, x->a, &x->t);
+}
+
+/* A victim may come back at once, but not for what its preemptor, which is still to come in this cycle, needs. */
+static bool held_back(struct cycle *c, const struct entry *x) {
+    const struct wl *foe = x->wl->foe;
+    if (!foe || !foe->entry || foe->entry->result != R_UNTOUCHED || foe->entry->a->mode == MODE_NOFIT ||
+        (foe->entry->a->mode == MODE_PREEMPT && foe->entry->t.n == 0) || !fits(c, foe->entry))
+        return false;
+    size_t mark = undo_mark(c->e);
+    push_usage(c, x->a);
+    bool hurts = !fits(c, foe->entry);
+    undo_to(c->e, mark);
+    return hurts;
+}
+
 static struct sl_admission *admission_of(const struct wl *w, const struct assignment *a) {
     struct sl_admission *ad = sl_xalloc(sizeof *ad);
     ad->cq = sl_xstrdup(w->cq->node.name);
@@ -187,6 +216,7 @@ static void preempt(struct cycle *c, struct entry *x) {
         if (wl_evicted(v))
             continue;
         decide_evict(e, w, v, x->t.items[i].reason);
+        fight_begin(e, c->t, w, v);
         v->evict_sent = true;
         c->progress = P_REAL;
     }
@@ -207,6 +237,18 @@ static void process(struct cycle *c, struct entry *x) {
         x->why = WHY_NO_CANDIDATES;
         if (w->cq->obj->reclaim_within_cohort != SL_PREEMPT_ANY)
             push_reserve(c, x);
+        return;
+    }
+    if (x->t.n && futile(c, x)) {
+        x->result = R_NO_CANDIDATES;
+        x->why = WHY_RETURN;
+        if (w->cq->obj->reclaim_within_cohort != SL_PREEMPT_ANY)
+            push_reserve(c, x);
+        return;
+    }
+    if (held_back(c, x)) {
+        x->result = R_SKIPPED;
+        x->why = WHY_HELD;
         return;
     }
     bool lap = overlaps(c, x);
@@ -269,6 +311,8 @@ static void admit(struct cycle *c, struct entry *x) {
     queue_remove(e, w);
     if (q->sticky == w)
         q->sticky = NULL;
+    fight_over(w);
+    fight_forget(w);
     bookmark_drop(w);
     wl_tell_off(e, w);
     w->told = 0;
@@ -306,7 +350,10 @@ static void requeue(struct cycle *c, struct entry *x) {
     struct cq *q = w->cq;
     if (x->result == R_UNTOUCHED)
         return; /* the limit of admissions was hit before it was its turn */
-    keep_bookmark(c, x);
+    if (x->why != WHY_HELD)
+        keep_bookmark(c, x);
+    if (x->result != R_WAITING && x->result != R_SKIPPED)
+        fight_over(w);
     if (w->why != x->why || !w->told)
         wl_tell(e, w);
     else if (w->told_ver != c->t->usage_ver)
@@ -345,12 +392,16 @@ static enum progress cycle(struct sl_engine *e, struct tree *t, size_t *left, bo
     for (struct cq *q = t->ready; q; q = q->ready_next)
         c.entries[c.n++].wl = queue_head(q);
     qsort(c.entries, c.n, sizeof *c.entries, by_queue);
+    for (size_t i = 0; i < c.n; i++)
+        c.entries[i].wl->entry = &c.entries[i];
     e->log_on = true;
     for (size_t i = 0; i < c.n; i++)
         nominate(&c, &c.entries[i]);
     process_all(&c);
     undo_to(e, 0);
     e->log_on = false;
+    for (size_t i = 0; i < c.n; i++)
+        c.entries[i].wl->entry = NULL;
     for (size_t i = 0; i < c.n; i++)
         if (c.entries[i].result == R_ADMITTED)
             admit(&c, &c.entries[i]);

@@ -161,7 +161,8 @@ static void say_evaluated(struct sl_engine *e, struct wl *w, struct saying *s) {
     switch ((enum wl_why)w->why) {
     case WHY_WAITS_VICTIMS: sl_buf_puts(&s->text, "Waits for preempted workloads to release their quota; "); break;
     case WHY_OVERLAP: sl_buf_puts(&s->text, "The workloads it could preempt are being preempted by another workload; "); break;
-    case WHY_RETURN: sl_buf_puts(&s->text, "Preempting would only be undone in return; "); break;
+    case WHY_RETURN: sl_buf_puts(&s->text, "What it may preempt would preempt it in return, so nothing is preempted; "); break;
+    case WHY_HELD: sl_buf_puts(&s->text, "The workload that preempted it goes first; "); break;
     case WHY_LOST:
         if (s->a->mode == MODE_FIT)
             sl_buf_puts(&s->text, "The quota it needs is kept for another workload that waits for it");

@@ -272,7 +272,7 @@ static size_t collect(struct psearch *s, struct wl **list) {
         }
         for (uint32_t h = 0; borrows && h < q->n_holders; h++) {
             struct wl *w = q->holders[h].wl;
-            if (!policy_allows(policy, s->wl, w) || !wl_contests(w, s->contested, s->n_contested))
+            if (w->removed || !policy_allows(policy, s->wl, w) || !wl_contests(w, s->contested, s->n_contested))
                 continue;
             if (list)
                 list[n] = w;

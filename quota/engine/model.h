@@ -83,6 +83,7 @@ struct tree { /* a root with everything below it: what one cycle looks at */
     struct cq *ready; /* CQs with something in the heap */
     struct fight {    /* evictions of this epoch; pointers are only compared */
         const struct wl *by, *victim;
+        unsigned times;
     } * fights;
     size_t n_fights, cap_fights;
 };
@@ -134,7 +135,8 @@ enum wl_why {
     WHY_CHECK,
     WHY_NAMESPACE,
     WHY_PODS_READY,
-    WHY_RETURN, /* preempting would only start a fight */
+    WHY_RETURN, /* its victim would take the quota back */
+    WHY_HELD,   /* its preemptor goes first */
     WHY_FAILED,
 };
 
@@ -167,7 +169,10 @@ struct wl {
     uint64_t told_ver;
     struct wl *tell_prev, *tell_next;
     struct wl *rival; /* WHY_OVERLAP, WHY_LOST: not used beyond the run */
-    uint64_t fought;  /* epoch in which it last evicted or was evicted */
+    struct wl *foe;   /* the preemptor that waits for what this one gave up */
+    struct wl *foe_prev, *foe_next, *victims;
+    struct entry *entry; /* in the cycle that runs */
+    uint64_t fought;     /* epoch in which it last evicted or was evicted */
     uint32_t pos;     /* in the class heap, the holders, the solo list or the backoff heap */
     uint16_t n_use;
     uint8_t where, why, tell; /* tell: 0 no, 1 at the end of the run, 2 when the interval is over */
@@ -471,6 +476,13 @@ struct targets search_fill_back(struct psearch *s, bool allow_borrow);
 bool within_quota(const struct node *n, struct cell *const *contested, size_t n_contested);
 struct targets fair_targets(struct psearch *s);
 
+/* ---- fight.c: nobody is evicted for nothing (docs/termination.md) ---- */
+void fight_begin(struct sl_engine *e, struct tree *t, struct wl *by, struct wl *victim); /* by evicts victim */
+void fight_over(struct wl *by);       /* it was admitted, or does not wait for its victims any more */
+void fight_forget(struct wl *w);      /* it goes, or got its quota back */
+bool fight_allowed(const struct tree *t, const struct wl *by, const struct wl *victim);
+bool fight_returns(struct sl_engine *e, struct wl *w, const struct assignment *a, const struct targets *t);
+
 /* ---- cycle.c ---- */
 struct fair_key {
     struct share share;
@@ -484,6 +496,7 @@ struct entry {
     struct fair_key *keys; /* fair sharing: at each ancestor, bottom-up */
     struct sl_admission *admission;
 };
+void nominate_one(struct sl_engine *e, struct wl *w, struct entry *x, bool use_bookmark);
 /* Cycles until this tree is at rest. left: admissions that may still be made; false when it ran out. */
 bool tree_run(struct sl_engine *e, struct tree *t, size_t *left);
 /* Takes the next entry out of list. */
@@ -495,5 +508,8 @@ void decide_evict(struct sl_engine *e, struct wl *by, struct wl *victim, uint8_t
 
 #define RETELL_MS 5000 /* numbers in a reason that was told are brought up to date no more often than this */
 struct sl_decision *decide(struct sl_engine *e, enum sl_decision_kind kind, struct wl *w);
+
+/* workloads.c */
+bool wl_queueable(const struct sl_workload *o); /* may wait in a queue at all */
 
 #endif

@@ -128,7 +128,7 @@ static void classify(struct cands *c, struct cq *q, struct node *meet, bool adva
     const struct sl_clusterqueue *own = s->cq->obj;
     for (uint32_t i = 0; i < q->n_holders; i++) {
         struct wl *w = q->holders[i].wl;
-        if (!policy_allows(own->reclaim_within_cohort, s->wl, w) || !wl_contests(w, s->contested, s->n_contested))
+        if (w->removed || !policy_allows(own->reclaim_within_cohort, s->wl, w) || !wl_contests(w, s->contested, s->n_contested))
             continue;
         struct cand x = {w, meet, KIND_HIERARCHICAL, 0, TARGET_RECLAIM};
         if (!advantage) {
@@ -224,7 +224,7 @@ static struct targets classical(struct psearch *s) {
     const struct sl_clusterqueue *own = s->cq->obj;
     for (uint32_t i = 0; i < s->cq->n_holders; i++) {
         struct wl *w = s->cq->holders[i].wl;
-        if (policy_allows(own->within_cluster_queue, s->wl, w) && wl_contests(w, s->contested, s->n_contested))
+        if (!w->removed && policy_allows(own->within_cluster_queue, s->wl, w) && wl_contests(w, s->contested, s->n_contested))
             cand_add(&c, (struct cand){w, NULL, KIND_OWN, 2, TARGET_OWN});
     }
     collect_others(&c);

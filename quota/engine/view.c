@@ -88,6 +88,10 @@ void sl_engine_localqueue_view(const struct sl_engine *e, const char *ns, const 
         return;
     ret->exists = true;
     for (const struct wl *w = l->wls; w; w = w->lq_next) {
+        if (w->where == WL_NOWHERE && !(l->cq && l->cq->obj) && l->obj->stop == SL_STOP_NONE && !l->obj->deleting && wl_queueable(w->obj)) {
+            ret->pending_inadmissible++; /* it waits for a ClusterQueue that does not exist */
+            continue;
+        }
         if (w->where == WL_NOWHERE || w->where == WL_HOLDING)
             continue;
         if (!w->cq->active || w->where != WL_QUEUED || w->klass->parked)

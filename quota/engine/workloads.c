@@ -58,7 +58,7 @@ static void lq_detach(struct sl_engine *e, struct wl *w) {
 
 /* ---- where a pending workload waits ---- */
 
-static bool queueable(const struct sl_workload *o) {
+bool wl_queueable(const struct sl_workload *o) {
     bool on_hold = o->quota_reserved.status == SL_TRI_FALSE && o->quota_reserved.reason && !strcmp(o->quota_reserved.reason, "OnHold");
     return !o->gated && o->finished.status != SL_TRI_TRUE && o->active && !o->deleting && o->quota_reserved.status != SL_TRI_TRUE &&
            !on_hold && o->waiting_for_replacement.status != SL_TRI_TRUE;
@@ -82,13 +82,15 @@ static void set_cq(struct sl_engine *e, struct wl *w, struct cq *q) {
 static void place(struct sl_engine *e, struct wl *w) {
     SL_ASSERT(w->where == WL_NOWHERE);
     struct lq *l = w->lq;
-    if (!queueable(w->obj)) {
+    if (!wl_queueable(w->obj)) {
         if (w->cq && w->cq->sticky == w)
             w->cq->sticky = NULL;
         set_cq(e, w, NULL);
         wl_tell_off(e, w);
         bookmark_drop(w);
         w->told = 0;
+        fight_over(w);
+        fight_forget(w);
         return;
     }
     w->why = WHY_NEW;
@@ -178,12 +180,12 @@ static bool same_pending(const struct sl_workload *a, const struct sl_workload *
     return a->generation == b->generation && same_condition(&a->evicted, &b->evicted) &&
            same_condition(&a->requeued, &b->requeued) && a->has_requeue_at == b->has_requeue_at &&
            (!a->has_requeue_at || a->requeue_at_ms == b->requeue_at_ms) && same_text(a->rejected, b->rejected) &&
-           same_checks(a, b) && queueable(a) == queueable(b);
+           same_checks(a, b) && wl_queueable(a) == wl_queueable(b);
 }
 
 /* A reservation that was decided here and has not been seen in the API is given up only for a younger status. */
 static bool withdrawn(const struct wl *w, const struct sl_workload *o) {
-    if (w->observed || !queueable(o))
+    if (w->observed || !wl_queueable(o))
         return true;
     return o->quota_reserved.status == SL_TRI_FALSE && o->quota_reserved.since_ms / 1000 > w->reserved_ms / 1000;
 }
@@ -195,6 +197,8 @@ static bool preempted(const struct sl_workload *o) {
 static void hold_observed(struct sl_engine *e, struct wl *w) {
     const struct sl_workload *o = w->obj;
     wl_tell_off(e, w);
+    fight_over(w);
+    fight_forget(w);
     bookmark_drop(w);
     w->told = 0;
     set_cq(e, w, cq_get(e, o->admission->cq));
@@ -268,7 +272,7 @@ static void put_holding(struct sl_engine *e, struct wl *w, struct sl_workload *o
         w->obj = o;
     } else {
         bool ours = w->evict_sent || preempted(w->obj) || preempted(o);
-        release(e, w, !ours || !queueable(o));
+        release(e, w, !ours || !wl_queueable(o));
         swap_object(e, w, o, shape);
         place(e, w);
     }
@@ -322,6 +326,8 @@ void sl_engine_del_workload(struct sl_engine *e, const char *uid) {
         new_epoch(&w->cq->node);
     }
     wl_tell_off(e, w);
+    fight_over(w);
+    fight_forget(w);
     bookmark_drop(w);
     set_cq(e, w, NULL);
     lq_detach(e, w);
