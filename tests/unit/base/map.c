@@ -10,8 +10,15 @@
 
 #include "sluice/base/map.h"
 #include "sluice/base/mem.h"
+#include "sluice/base/num.h"
 
 enum { KEYS = 300 };
+
+static size_t key_number(const char *key) {
+    int64_t n = -1;
+    assert_int_equal(sl_parse_i64(key + 4, strlen(key + 4), &n, NULL), 0);
+    return (size_t)n;
+}
 
 static void map__random_operations_agree_with_a_model(void **state) {
     (void)state;
@@ -47,7 +54,7 @@ static void map__random_operations_agree_with_a_model(void **state) {
         }
         size_t seen = 0;
         SL_MAP_EACH (&m, e) {
-            assert_int_equal(e->value, model[atol(e->key + 4)]);
+            assert_int_equal(e->value, model[key_number(e->key)]);
             seen++;
         }
         assert_int_equal(seen, count);
