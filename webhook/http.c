@@ -187,7 +187,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     struct sl_http *h = arg;
     struct conn *c = *context;
     (void)version;
-    return h->o.handle(h->o.owner, c->request, connection, url, method, data, len);
+    return h->o.handle(h, h->o.owner, c->request, connection, url, method, data, len);
 }
 
 static void on_completed(void *arg, struct MHD_Connection *connection, void **context,

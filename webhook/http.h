@@ -26,9 +26,10 @@ struct sl_http_options {
     int request_timeout_ms, idle_timeout_ms;
     size_t request_size; /* bytes of state a request has; zeroed when a request begins */
     /* One call when the headers are complete (*len is 0), one for each piece of the body, one at the end of the body
-     * (*len is 0): as the library does it. Sends the answer with sl_http_reply. */
-    enum MHD_Result (*handle)(void *owner, void *request, struct MHD_Connection *c, const char *url, const char *method,
-                              const char *data, size_t *len);
+     * (*len is 0): as the library does it. Sends the answer with sl_http_reply. Calls may come before sl_http_start has
+     * returned, so h is given here. */
+    enum MHD_Result (*handle)(struct sl_http *h, void *owner, void *request, struct MHD_Connection *c, const char *url,
+                              const char *method, const char *data, size_t *len);
     /* After each request that began, answered or not. May be NULL. */
     void (*finished)(void *owner, void *request, bool answered);
     void *owner;

@@ -24,14 +24,14 @@ struct request {
     bool begun;
 };
 
-static enum MHD_Result probe(struct sl_probes *p, struct MHD_Connection *c, sl_probe_fn fn) {
+static enum MHD_Result probe(struct sl_probes *p, struct sl_http *h, struct MHD_Connection *c, sl_probe_fn fn) {
     char why[240] = "";
     if (!fn || fn(p->health.payload, why, sizeof why))
-        return sl_http_reply_text(p->http, c, 200, "ok", false);
-    return sl_http_reply_text(p->http, c, 503, *why ? why : "not well", false);
+        return sl_http_reply_text(h, c, 200, "ok", false);
+    return sl_http_reply_text(h, c, 503, *why ? why : "not well", false);
 }
 
-static enum MHD_Result page(struct sl_probes *p, struct MHD_Connection *c) {
+static enum MHD_Result page(struct sl_probes *p, struct sl_http *h, struct MHD_Connection *c) {
     if (p->page.before)
         p->page.before(p->page.payload);
     struct sl_buf out = SL_BUF_INIT(MAX_PAGE);
@@ -41,16 +41,16 @@ static enum MHD_Result page(struct sl_probes *p, struct MHD_Connection *c) {
     char *text = sl_buf_take(&out);
     if (!text) {
         sl_buf_done(&out);
-        return sl_http_reply_text(p->http, c, 500, "the page is too large", false);
+        return sl_http_reply_text(h, c, 500, "the page is too large", false);
     }
     return sl_http_reply(
-        p->http, c,
+        h, c,
         &(struct sl_http_answer){
             .status = 200, .type = "text/plain; version=0.0.4; charset=utf-8", .data = text, .len = len});
 }
 
-static enum MHD_Result on_request(void *owner, void *state, struct MHD_Connection *c, const char *url,
-                                  const char *method, const char *data, size_t *len) {
+static enum MHD_Result on_request(struct sl_http *h, void *owner, void *state, struct MHD_Connection *c,
+                                  const char *url, const char *method, const char *data, size_t *len) {
     struct sl_probes *p = owner;
     struct request *r = state;
     (void)data;
@@ -60,14 +60,14 @@ static enum MHD_Result on_request(void *owner, void *state, struct MHD_Connectio
         bool json;
         const char *wrong = sl_http_check_framing(c, &length, &json);
         if (wrong || length)
-            return sl_http_reply_text(p->http, c, 400, wrong ? wrong : "no body is expected", true);
+            return sl_http_reply_text(h, c, 400, wrong ? wrong : "no body is expected", true);
         return MHD_YES; /* answering now would end the connection */
     }
     if (*len)
         return MHD_NO;
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         char *text = sl_xprintf("only GET\n");
-        return sl_http_reply(p->http, c,
+        return sl_http_reply(h, c,
                              &(struct sl_http_answer){.status = 405,
                                                       .type = "text/plain; charset=utf-8",
                                                       .data = text,
@@ -75,12 +75,12 @@ static enum MHD_Result on_request(void *owner, void *state, struct MHD_Connectio
                                                       .allow = "GET, HEAD"});
     }
     if (p->metrics && strcmp(url, "/metrics") == 0)
-        return page(p, c);
+        return page(p, h, c);
     if (!p->metrics && strcmp(url, "/healthz") == 0)
-        return probe(p, c, p->health.alive);
+        return probe(p, h, c, p->health.alive);
     if (!p->metrics && strcmp(url, "/readyz") == 0)
-        return probe(p, c, p->health.ready);
-    return sl_http_reply_text(p->http, c, 404, "no such path", false);
+        return probe(p, h, c, p->health.ready);
+    return sl_http_reply_text(h, c, 404, "no such path", false);
 }
 
 static int start(struct sl_probes *p, const char *name, const char *host, uint16_t port, struct sl_tls *tls,

@@ -23,6 +23,7 @@ void sl_review_reply_done(struct sl_review_reply *reply) {
     *reply = (struct sl_review_reply)SL_REVIEW_REPLY_INIT;
 }
 
+static void deny(struct sl_review_reply *reply, int code, const char *format, va_list args) SL_PRINTF(3, 0);
 static void deny(struct sl_review_reply *reply, int code, const char *format, va_list args) {
     char *text = NULL;
     if (vasprintf(&text, format, args) < 0)

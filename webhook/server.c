@@ -73,17 +73,17 @@ static void count(const struct request *r, int status) {
     sl_metric_add(SL_M_SLUICE_WEBHOOK_REQUESTS_TOTAL, 1, SL_LABELS(path_label(r), code));
 }
 
-static enum MHD_Result answer(struct sl_server *s, struct request *r, struct MHD_Connection *c,
+static enum MHD_Result answer(struct sl_http *h, struct request *r, struct MHD_Connection *c,
                               const struct sl_http_answer *a) {
     r->answered = true;
     count(r, a->status);
-    return sl_http_reply(s->http, c, a);
+    return sl_http_reply(h, c, a);
 }
 
-static enum MHD_Result answer_text(struct sl_server *s, struct request *r, struct MHD_Connection *c, int status,
+static enum MHD_Result answer_text(struct sl_http *h, struct request *r, struct MHD_Connection *c, int status,
                                    const char *why) {
     char *line = sl_xprintf("%s\n", why);
-    return answer(s, r, c,
+    return answer(h, r, c,
                   &(struct sl_http_answer){.status = status,
                                            .type = "text/plain; charset=utf-8",
                                            .data = line,
@@ -98,14 +98,14 @@ static void refuse(struct request *r, int status, const char *why) {
     r->why = why;
 }
 
-static enum MHD_Result begin(struct sl_server *s, struct request *r, struct MHD_Connection *c, const char *url,
-                             const char *method) {
+static enum MHD_Result begin(struct sl_server *s, struct sl_http *h, struct request *r, struct MHD_Connection *c,
+                             const char *url, const char *method) {
     r->begun = true;
     size_t declared = 0;
     bool json = false;
     const char *wrong = sl_http_check_framing(c, &declared, &json);
     if (wrong)
-        return answer_text(s, r, c, 400, wrong);
+        return answer_text(h, r, c, 400, wrong);
     r->route = sl_routes_find(&s->routes, url);
     if (!r->route) {
         refuse(r, 404, "no such path");
@@ -122,7 +122,7 @@ static enum MHD_Result begin(struct sl_server *s, struct request *r, struct MHD_
             refuse(r, 413, "the review is too large");
     }
     if (r->verdict && declared != SIZE_MAX && declared > DRAIN_BYTES)
-        return answer_text(s, r, c, r->verdict, r->why);
+        return answer_text(h, r, c, r->verdict, r->why);
     return MHD_YES;
 }
 
@@ -171,9 +171,9 @@ static double seconds_between(const struct timespec *from, const struct timespec
     return (double)(to->tv_sec - from->tv_sec) + (double)(to->tv_nsec - from->tv_nsec) / 1e9;
 }
 
-static enum MHD_Result finish(struct sl_server *s, struct request *r, struct MHD_Connection *c) {
+static enum MHD_Result finish(struct sl_server *s, struct sl_http *h, struct request *r, struct MHD_Connection *c) {
     if (r->verdict)
-        return answer_text(s, r, c, r->verdict, r->why);
+        return answer_text(h, r, c, r->verdict, r->why);
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
     struct sl_buf out = SL_BUF_INIT(2 * SL_REVIEW_MAX_BYTES);
@@ -183,10 +183,10 @@ static enum MHD_Result finish(struct sl_server *s, struct request *r, struct MHD
     char *data = sl_buf_take(&out);
     if (!data) {
         sl_buf_done(&out);
-        return answer_text(s, r, c, 500, "the answer is too large");
+        return answer_text(h, r, c, 500, "the answer is too large");
     }
     enum MHD_Result result =
-        answer(s, r, c,
+        answer(h, r, c,
                &(struct sl_http_answer){.status = status,
                                         .type = status == 200 ? "application/json" : "text/plain; charset=utf-8",
                                         .data = data,
@@ -197,15 +197,15 @@ static enum MHD_Result finish(struct sl_server *s, struct request *r, struct MHD
     return result;
 }
 
-static enum MHD_Result on_request(void *owner, void *state, struct MHD_Connection *c, const char *url,
-                                  const char *method, const char *data, size_t *len) {
+static enum MHD_Result on_request(struct sl_http *h, void *owner, void *state, struct MHD_Connection *c,
+                                  const char *url, const char *method, const char *data, size_t *len) {
     struct sl_server *s = owner;
     struct request *r = state;
     if (!r->begun)
-        return begin(s, r, c, url, method);
+        return begin(s, h, r, c, url, method);
     if (*len)
         return collect(r, data, len);
-    return finish(s, r, c);
+    return finish(s, h, r, c);
 }
 
 static void on_finished(void *owner, void *state, bool complete) {

@@ -70,9 +70,8 @@ static const struct sl_route routes[] = {{"/parse", SL_ROUTE_REVIEW, allow, NULL
 struct floor_request {
     bool begun;
 };
-static struct sl_http *floor_server;
-static enum MHD_Result on_floor(void *owner, void *state, struct MHD_Connection *c, const char *url, const char *method,
-                                const char *data, size_t *len) {
+static enum MHD_Result on_floor(struct sl_http *h, void *owner, void *state, struct MHD_Connection *c, const char *url,
+                                const char *method, const char *data, size_t *len) {
     (void)owner, (void)url, (void)method, (void)data;
     struct floor_request *r = state;
     if (!r->begun || *len) {
@@ -83,8 +82,7 @@ static enum MHD_Result on_floor(void *owner, void *state, struct MHD_Connection 
     char *answer = sl_xalloc(ANSWER_BYTES);
     memset(answer, ' ', ANSWER_BYTES);
     return sl_http_reply(
-        floor_server, c,
-        &(struct sl_http_answer){.status = 200, .type = "application/json", .data = answer, .len = ANSWER_BYTES});
+        h, c, &(struct sl_http_answer){.status = 200, .type = "application/json", .data = answer, .len = ANSWER_BYTES});
 }
 
 static void pin(int core) {
@@ -124,6 +122,7 @@ static _Noreturn void serve(int out, int in) {
                                 .idle_timeout_ms = 180000,
                                 .request_size = sizeof(struct floor_request),
                                 .handle = on_floor};
+    struct sl_http *floor_server;
     must(sl_http_start(&f, &floor_server, &err), &err);
     uint16_t ports[2] = {sl_http_port(floor_server), sl_server_port(server)};
     char end;

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import unittest
+import warnings
 
 HARNESS = None
 MIB = 1 << 20
@@ -420,6 +421,15 @@ class Load(unittest.TestCase):
                 sock.close()
             self.assertLessEqual(server.say("stats")["connections"], 20)
 
+    def test_many_idle_connections(self):
+        with Server(connections=400) as server:
+            for _ in range(300):
+                client = server.client()
+                client.connect()
+            for client in server.clients[::10]:
+                self.assertEqual(call(client, review())[0].status, 200)
+            self.assertEqual(server.say("stats")["connections"], 300)
+
     def test_idle_connections_give_way(self):
         """Connections that were used and are kept are cut earlier when nearly all places are taken."""
         with Server(connections=8, threads=1, request_ms=400, idle_ms=600000) as server:
@@ -510,6 +520,7 @@ class Certificates(unittest.TestCase):
 
     def test_versions_and_ciphers(self):
         with Server() as server:
+            warnings.simplefilter("ignore", DeprecationWarning)  # asking for an old version is the point
             for version, fine in ((ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_3, True)):
                 context = ssl.create_default_context()
                 context.check_hostname = False
