@@ -213,6 +213,10 @@ class Cluster:
 
     def down(self, keep_logs=False):
         """stop everything of this cluster and remove its traces; harmless when there is nothing"""
+        if os.path.isdir(os.path.join(self.dir, "nodes")):
+            sys.path.append(os.path.join(REPO, "tests", "node"))
+            import node
+            node.clean(self)
         pids = self._pids()
         for name in sorted(pids, key=lambda n: (n == "etcd", n == "kube-apiserver")):  # etcd last
             end(pids[name], wait=3.0)
