@@ -530,6 +530,28 @@ struct sl_json *sl_json_make_array(struct sl_json *object, const char *key) {
 struct sl_json *sl_json_copy(const struct sl_json *j) {
     return j ? ours(json_deep_copy(lib(j))) : NULL;
 }
+struct sl_json *sl_json_copy_shallow(const struct sl_json *j) {
+    return j ? ours(json_copy(lib(j))) : NULL;
+}
+static bool is_container(const struct sl_json *j) {
+    return sl_json_is_object(j) || sl_json_is_array(j);
+}
+struct sl_json *sl_json_own(struct sl_json *object, const char *key) {
+    const struct sl_json *v = sl_json_get(object, key);
+    if (!is_container(v))
+        return NULL;
+    sl_json_set(object, key, sl_json_copy_shallow(v));
+    return sl_json_mut(object, key);
+}
+struct sl_json *sl_json_own_at(struct sl_json *array, size_t i) {
+    const struct sl_json *v = sl_json_at(array, i);
+    if (!is_container(v))
+        return NULL;
+    struct sl_json *copy = sl_json_copy_shallow(v);
+    sl_json_remove(array, i);
+    sl_json_insert(array, i, copy);
+    return sl_json_mut_at(array, i);
+}
 bool sl_json_equal(const struct sl_json *a, const struct sl_json *b) {
     return a == b || (a && b && json_equal(lib(a), lib(b)));
 }

@@ -100,6 +100,13 @@ struct sl_json *sl_json_make_object(struct sl_json *object, const char *key);
 struct sl_json *sl_json_make_array(struct sl_json *object, const char *key);
 
 struct sl_json *sl_json_copy(const struct sl_json *j); /* deep; owned; NULL gives NULL */
+/* Copy on write: a new container with the same members, which the two share from then on and neither may change. Owned;
+ * NULL gives NULL. */
+struct sl_json *sl_json_copy_shallow(const struct sl_json *j);
+/* Gives `object` (or `array`) a shallow copy of its own of a container in it, and returns that (borrowed, mutable);
+ * NULL when there is none. */
+struct sl_json *sl_json_own(struct sl_json *object, const char *key);
+struct sl_json *sl_json_own_at(struct sl_json *array, size_t i);
 bool sl_json_equal(const struct sl_json *a, const struct sl_json *b); /* key order does not matter; both NULL are equal; absent and null differ */
 /* Compact text; sort_keys for output that must be stable. */
 void sl_json_dump(const struct sl_json *j, bool sort_keys, struct sl_buf *out);
