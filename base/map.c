@@ -1,7 +1,7 @@
 /*
- * Entries stand in one array in insertion order; an open-addressing index of 1-based entry numbers finds them. Removal leaves a
- * hole (key NULL) and a tombstone in the index; both vanish at the next rebuild. Invariant: index_cap is a power of two and at
- * least 4/3 of used, so that probing ends.
+ * Entries stand in one array in insertion order; an open-addressing index of 1-based entry numbers finds them. Removal
+ * leaves a hole (key NULL) and a tombstone in the index; both vanish at the next rebuild. Invariant: index_cap is a
+ * power of two and at least 4/3 of used, so that probing ends.
  */
 #include "sluice/base/map.h"
 
@@ -26,10 +26,20 @@ static void sip_init(void) {
 #define ROTL(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
 #define SIPROUND                                                                                                       \
     do {                                                                                                               \
-        v0 += v1; v1 = ROTL(v1, 13); v1 ^= v0; v0 = ROTL(v0, 32);                                                      \
-        v2 += v3; v3 = ROTL(v3, 16); v3 ^= v2;                                                                         \
-        v0 += v3; v3 = ROTL(v3, 21); v3 ^= v0;                                                                         \
-        v2 += v1; v1 = ROTL(v1, 17); v1 ^= v2; v2 = ROTL(v2, 32);                                                      \
+        v0 += v1;                                                                                                      \
+        v1 = ROTL(v1, 13);                                                                                             \
+        v1 ^= v0;                                                                                                      \
+        v0 = ROTL(v0, 32);                                                                                             \
+        v2 += v3;                                                                                                      \
+        v3 = ROTL(v3, 16);                                                                                             \
+        v3 ^= v2;                                                                                                      \
+        v0 += v3;                                                                                                      \
+        v3 = ROTL(v3, 21);                                                                                             \
+        v3 ^= v0;                                                                                                      \
+        v2 += v1;                                                                                                      \
+        v1 = ROTL(v1, 17);                                                                                             \
+        v1 ^= v2;                                                                                                      \
+        v2 = ROTL(v2, 32);                                                                                             \
     } while (0)
 
 uint64_t sl_siphash(const void *data, size_t len) {
@@ -155,7 +165,7 @@ void *sl_map_del(struct sl_map *m, const char *key) {
 }
 
 void sl_map_clear(struct sl_map *m, void (*free_value)(void *)) {
-    SL_MAP_EACH(m, e) {
+    SL_MAP_EACH (m, e) {
         free(e->key);
         if (free_value)
             free_value(e->value);
@@ -165,7 +175,9 @@ void sl_map_clear(struct sl_map *m, void (*free_value)(void *)) {
     *m = (struct sl_map)SL_MAP_INIT;
 }
 
-void sl_map_done(struct sl_map *m, void (*free_value)(void *)) { sl_map_clear(m, free_value); }
+void sl_map_done(struct sl_map *m, void (*free_value)(void *)) {
+    sl_map_clear(m, free_value);
+}
 
 static int compare_keys(const void *a, const void *b) {
     const char *x, *y;
@@ -177,7 +189,8 @@ static int compare_keys(const void *a, const void *b) {
 const char **sl_map_sorted_keys(const struct sl_map *m) {
     const char **keys = sl_xalloc((m->count + 1) * sizeof *keys);
     size_t n = 0;
-    SL_MAP_EACH(m, e) keys[n++] = e->key;
+    SL_MAP_EACH (m, e)
+        keys[n++] = e->key;
     qsort(keys, n, sizeof *keys, compare_keys);
     return keys;
 }

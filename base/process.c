@@ -2,55 +2,57 @@
  * The process as /proc shows it, in the metrics that every dashboard knows by these names.
  */
 #include <dirent.h>
-#include <inttypes.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "sluice/base/file.h"
 #include "sluice/base/metrics.h"
+#include "sluice/base/num.h"
 
-/* Ticks since boot at which we started, ticks of CPU spent, pages resident. The name in the second field may hold anything: what counts begins
- * after its last bracket. */
+/* The n-th (from 0) of the fields between spaces, as an integer. */
+static bool field(const char *line, int n, int64_t *ret) {
+    for (line += strspn(line, " "); n > 0; n--) {
+        line += strcspn(line, " ");
+        line += strspn(line, " ");
+    }
+    return sl_parse_i64(line, strcspn(line, " \n"), ret, NULL) == 0;
+}
+
+static bool read_whole(const char *path, struct sl_buf *b) {
+    return sl_file_read(path, b, NULL) == 0;
+}
+
+/* Ticks since boot at which we started, ticks of CPU spent, pages resident. The name in the second field may hold
+ * anything: what counts begins after its last bracket, with the state, the third field of proc(5). */
 static bool read_stat(double *ret_start, double *ret_cpu, double *ret_pages) {
-    FILE *f = fopen("/proc/self/stat", "re");
-    if (!f)
-        return false;
-    char line[1024];
-    size_t n = fread(line, 1, sizeof line - 1, f);
-    (void)fclose(f);
-    line[n] = 0;
-    const char *p = strrchr(line, ')');
-    uint64_t user, system, start;
-    int64_t pages;
-    if (!p || sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64 " %*d %*d %*d %*d %*d %*d %" SCNu64 " %*u %" SCNd64, &user, &system, &start, &pages) != 4)
+    SL_AUTO_BUF b = SL_BUF_INIT(4096);
+    int64_t user, system_time, start, pages;
+    const char *p = read_whole("/proc/self/stat", &b) ? strrchr(sl_buf_text(&b), ')') : NULL;
+    if (!p || !field(p + 1, 14 - 3, &user) || !field(p + 1, 15 - 3, &system_time) || !field(p + 1, 22 - 3, &start) ||
+        !field(p + 1, 24 - 3, &pages))
         return false;
     *ret_start = (double)start;
-    *ret_cpu = (double)(user + system);
+    *ret_cpu = (double)user + (double)system_time;
     *ret_pages = (double)pages;
     return true;
 }
 
-/* Seconds since 1970 at boot. */
+/* Seconds since 1970 at boot. The file has a line for each interrupt counter and processor, so it may be long. */
 static bool read_boot(double *ret) {
-    FILE *f = fopen("/proc/stat", "re");
-    if (!f)
+    SL_AUTO_BUF b = SL_BUF_INIT(4 << 20);
+    int64_t boot;
+    const char *p = read_whole("/proc/stat", &b) ? strstr(sl_buf_text(&b), "\nbtime ") : NULL;
+    if (!p || !field(p + 1, 1, &boot))
         return false;
-    char line[256];
-    uint64_t boot;
-    bool found = false;
-    while (!found && fgets(line, sizeof line, f))
-        found = sscanf(line, "btime %" SCNu64, &boot) == 1;
-    (void)fclose(f);
-    if (found)
-        *ret = (double)boot;
-    return found;
+    *ret = (double)boot;
+    return true;
 }
 
 void sl_metrics_process(void) {
     double start, cpu, pages, boot, hz = (double)sysconf(_SC_CLK_TCK);
     if (read_stat(&start, &cpu, &pages)) {
-        sl_metric_add(SL_M_PROCESS_CPU_SECONDS_TOTAL, cpu / hz - sl_metric_get(SL_M_PROCESS_CPU_SECONDS_TOTAL, SL_LABELS()), SL_LABELS());
+        sl_metric_set(SL_M_PROCESS_CPU_SECONDS_TOTAL, cpu / hz, SL_LABELS());
         sl_metric_set(SL_M_PROCESS_RESIDENT_MEMORY_BYTES, pages * (double)sysconf(_SC_PAGESIZE), SL_LABELS());
         if (read_boot(&boot))
             sl_metric_set(SL_M_PROCESS_START_TIME_SECONDS, boot + start / hz, SL_LABELS());

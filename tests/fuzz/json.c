@@ -1,12 +1,27 @@
-/* JSON: parse, print, parse again; the two trees must be equal. Then the text as a merge patch and as a JSON patch of
- * itself. */
+/* JSON: what the library alone would read, no more and no less; parse, print, parse again gives equal trees; then the
+ * text as a merge patch and as a JSON patch of itself. */
+#include <jansson.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sluice/base/json.h"
 #include "sluice/base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void compare(const uint8_t *data, size_t size, bool strict, int rc, const struct sl_json *tree) {
+    json_t *theirs = json_loadb((const char *)data, size, strict ? JSON_REJECT_DUPLICATES : 0, NULL);
+    SL_ASSERT(rc == SL_TOO_BIG || (rc == 0) == (theirs != NULL));
+    if (rc == 0) {
+        char *want = json_dumps(theirs, JSON_COMPACT);
+        SL_AUTO_BUF got = SL_BUF_INIT(16 << 20);
+        sl_json_dump(tree, false, &got);
+        SL_ASSERT(!strcmp(want, sl_buf_text(&got)));
+        free(want);
+    }
+    json_decref(theirs);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct sl_err err = SL_ERR_INIT;
@@ -14,8 +29,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int rc = sl_json_parse((const char *)data, size, 1 << 20, &tree, &err);
     SL_ASSERT(rc == 0 || ((rc == SL_INVALID || rc == SL_TOO_BIG) && err.text[0]));
     SL_ASSERT((rc == 0) == (tree != NULL));
-    if (sl_json_parse_strict((const char *)data, size, 1 << 20, &strict, &err) == 0)
-        SL_ASSERT(sl_json_equal(strict, tree));
+    compare(data, size, false, rc, tree);
+    int strict_rc = sl_json_parse_strict((const char *)data, size, 1 << 20, &strict, &err);
+    compare(data, size, true, strict_rc, strict);
+    SL_ASSERT(strict_rc != 0 || sl_json_equal(strict, tree));
     if (rc)
         return 0;
     char *text = sl_json_text(tree);

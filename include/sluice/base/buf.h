@@ -1,6 +1,6 @@
 /*
- * Growing byte buffer with a mandatory maximum. Failure is sticky: a run of appends is checked once at the end. The content is
- * always NUL-terminated behind len. Owner: whoever declared it; sl_buf_done (or SL_AUTO_BUF) releases.
+ * Growing byte buffer with a mandatory maximum. Failure is sticky: a run of appends is checked once at the end. The
+ * content is always NUL-terminated behind len. Owner: whoever declared it; sl_buf_done (or SL_AUTO_BUF) releases.
  */
 #ifndef SLUICE_BASE_BUF_H
 #define SLUICE_BASE_BUF_H
@@ -17,7 +17,8 @@ struct sl_buf {
     bool failed; /* an append went past max */
 };
 
-#define SL_BUF_INIT(max_bytes) {NULL, 0, 0, (max_bytes), false}
+#define SL_BUF_INIT(max_bytes)                                                                                         \
+    { NULL, 0, 0, (max_bytes), false }
 #define SL_AUTO_BUF __attribute__((cleanup(sl_buf_done))) struct sl_buf
 
 void sl_buf_done(struct sl_buf *b);

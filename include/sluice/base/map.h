@@ -1,6 +1,6 @@
 /*
- * Hash map from byte strings to pointers; keyed SipHash-2-4 with a per-process random key, since users choose names. Open
- * addressing; iteration order is insertion order as long as nothing is removed, and never something to depend on.
+ * Hash map from byte strings to pointers; keyed SipHash-2-4 with a per-process random key, since users choose names.
+ * Open addressing; iteration order is insertion order as long as nothing is removed, and never something to depend on.
  * The map copies keys; values stay the caller's.
  */
 #ifndef SLUICE_BASE_MAP_H
@@ -22,10 +22,11 @@ struct sl_map {
     size_t index_cap;
 };
 
-#define SL_MAP_INIT {NULL, NULL, 0, 0, 0, 0}
+#define SL_MAP_INIT                                                                                                    \
+    { NULL, NULL, 0, 0, 0, 0 }
 
 void sl_map_done(struct sl_map *m, void (*free_value)(void *)); /* free_value may be NULL */
-void *sl_map_get(const struct sl_map *m, const char *key);       /* NULL when absent; NULL key gives NULL */
+void *sl_map_get(const struct sl_map *m, const char *key);      /* NULL when absent; NULL key gives NULL */
 bool sl_map_has(const struct sl_map *m, const char *key);
 void *sl_map_set(struct sl_map *m, const char *key, void *value); /* returns the value that was replaced, or NULL */
 void *sl_map_del(struct sl_map *m, const char *key);              /* returns the removed value, or NULL */
@@ -34,7 +35,9 @@ void sl_map_clear(struct sl_map *m, void (*free_value)(void *));
 const char **sl_map_sorted_keys(const struct sl_map *m);
 
 /* for (each live entry): const char *k; void *v. Removing the current entry is allowed, adding is not. */
-#define SL_MAP_EACH(m, e) for (struct sl_map_entry *e = (m)->entries; e && e < (m)->entries + (m)->used; e++) if (e->key)
+#define SL_MAP_EACH(m, e)                                                                                              \
+    for (struct sl_map_entry *e = (m)->entries; e && e < (m)->entries + (m)->used; e++)                                \
+        if (e->key)
 
 uint64_t sl_siphash(const void *data, size_t len); /* per-process key */
 

@@ -1,23 +1,26 @@
 /*
- * Checked allocation for small sizes that no input drives: failure aborts. Sizes that input drives go through sl_buf, which
- * has a limit and returns an error.
+ * Checked allocation for small sizes that no input drives: failure aborts. Sizes that input drives go through sl_buf,
+ * which has a limit and returns an error.
  */
 #ifndef SLUICE_BASE_MEM_H
 #define SLUICE_BASE_MEM_H
 
 #include <stddef.h>
 
-void *sl_xalloc(size_t size) __attribute__((malloc, returns_nonnull)); /* zeroed; abort() on failure; release with free() */
-void *sl_xrealloc(void *old, size_t count, size_t size) __attribute__((returns_nonnull)); /* count*size checked for overflow; abort() on failure */
-char *sl_xstrdup(const char *text);                                 /* NULL gives NULL; release with free() */
-char *sl_xstrndup(const char *text, size_t len);                    /* copies exactly len bytes and ends them with NUL */
-char *sl_xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), returns_nonnull)); /* release with free() */
+void *sl_xalloc(size_t size)
+    __attribute__((malloc, returns_nonnull)); /* zeroed; abort() on failure; release with free() */
+void *sl_xrealloc(void *old, size_t count, size_t size)
+    __attribute__((returns_nonnull));            /* count*size checked for overflow; abort() on failure */
+char *sl_xstrdup(const char *text);              /* NULL gives NULL; release with free() */
+char *sl_xstrndup(const char *text, size_t len); /* copies exactly len bytes and ends them with NUL */
+char *sl_xprintf(const char *format, ...)
+    __attribute__((format(printf, 1, 2), returns_nonnull)); /* release with free() */
 
 /* Grows array *items (of *cap elements) so that index n exists; doubling. */
 #define SL_GROW(items, cap, n)                                                                                         \
     do {                                                                                                               \
         if ((n) >= (cap)) {                                                                                            \
-            size_t sl_new_cap = (cap) ? (size_t)(cap) * 2 : 8;                                                         \
+            size_t sl_new_cap = (cap) ? (size_t)(cap)*2 : 8;                                                           \
             while (sl_new_cap <= (size_t)(n))                                                                          \
                 sl_new_cap *= 2;                                                                                       \
             (items) = sl_xrealloc((items), sl_new_cap, sizeof *(items));                                               \
@@ -35,7 +38,8 @@ char *sl_xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), r
 void sl_cleanup_free(void *pp); /* free(*(void **)pp) */
 #define SL_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Programming errors only, never bad input: writes the text and aborts, since a restart from the API server is safe and wrong quota is not. */
+/* Programming errors only, never bad input: writes the text and aborts, since a restart from the API server is safe and
+ * wrong quota is not. */
 #define SL_ASSERT(cond) ((cond) ? (void)0 : sl_assert_failed(#cond, __FILE__, __LINE__))
 _Noreturn void sl_assert_failed(const char *what, const char *file, int line);
 

@@ -10,8 +10,9 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <unistd.h>
 
-#include "sluice/base/json.h"
+#include "sluice/base/clock.h"
 #include "sluice/base/mem.h"
 #include "sluice/base/metrics.h"
 
@@ -189,6 +190,25 @@ static void table__is_sound(void **state) {
     }
 }
 
+static void process__says_what_proc_says(void **state) {
+    (void)state;
+    volatile double sink = 0;
+    for (int i = 0; i < 30000000; i++) /* some CPU time */
+        sink = sink + i;
+    sl_metrics_process();
+    double cpu = sl_metric_get(SL_M_PROCESS_CPU_SECONDS_TOTAL, SL_LABELS()),
+           start = sl_metric_get(SL_M_PROCESS_START_TIME_SECONDS, SL_LABELS());
+    double fds = sl_metric_get(SL_M_PROCESS_OPEN_FDS, SL_LABELS()), now = (double)sl_now_wall_ms() / 1000;
+    assert_true(cpu > 0 && cpu < 1000);
+    assert_true(start > now - 7200 && start < now + 60);
+    assert_true(sl_metric_get(SL_M_PROCESS_RESIDENT_MEMORY_BYTES, SL_LABELS()) > 1 << 20);
+    int fd = dup(1);
+    sl_metrics_process();
+    assert_true(sl_metric_get(SL_M_PROCESS_OPEN_FDS, SL_LABELS()) == fds + 1);
+    assert_true(sl_metric_get(SL_M_PROCESS_CPU_SECONDS_TOTAL, SL_LABELS()) >= cpu);
+    close(fd);
+}
+
 static void *count(void *payload) {
     for (int i = 0; i < 10000; i++) {
         sl_metric_add(SL_M_SLUICE_SHM_INJECTED_TOTAL, 1, SL_LABELS());
@@ -213,7 +233,8 @@ int main(void) {
         TEST(values__counter_and_gauge), TEST(values__numbers),
         TEST(histogram__cumulates),      TEST(labels__are_escaped),
         TEST(drop__by_label_and_by_two), TEST(limit__series_past_it_are_dropped_and_counted),
-        TEST(table__is_sound),           TEST(threads__lose_nothing),
+        TEST(table__is_sound),           TEST(process__says_what_proc_says),
+        TEST(threads__lose_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
