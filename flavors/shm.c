@@ -467,29 +467,36 @@ void sl_shm_plan_done(struct sl_shm_plan *p) {
     *p = (struct sl_shm_plan){.inject = false};
 }
 
-static void apply_mounts(const struct sl_shm_plan *p, struct sl_json *list, const bool *which) {
+/* A list of the object that may be appended to; made when absent or null. */
+static struct sl_json *own_list(struct sl_json *object, const char *key) {
+    struct sl_json *list = sl_json_own(object, key);
+    return list ? list : sl_json_make_array(object, key);
+}
+
+static void apply_mounts(const struct sl_shm_plan *p, struct sl_json *spec, const char *name, const bool *which) {
+    struct sl_json *list = sl_json_own(spec, name);
     for (size_t i = 0; i < sl_json_len(list); i++) {
         if (!which[i])
             continue;
         struct sl_json *mount = sl_json_new_object();
         sl_json_set_str(mount, "name", p->volume);
         sl_json_set_str(mount, "mountPath", MOUNT_PATH);
-        sl_json_append(sl_json_make_array(sl_json_mut_at(list, i), "volumeMounts"), mount);
+        sl_json_append(own_list(sl_json_own_at(list, i), "volumeMounts"), mount);
     }
 }
 
 void sl_shm_apply(const struct sl_shm_plan *p, struct sl_json *pod_template) {
-    if (!p->inject)
+    struct sl_json *spec = p->inject ? sl_json_own(pod_template, "spec") : NULL;
+    if (!spec)
         return;
-    struct sl_json *spec = sl_json_make_object(pod_template, "spec");
     if (p->new_volume) {
         struct sl_json *volume = sl_json_new_object(), *dir = sl_json_new_object();
         sl_json_set_str(volume, "name", p->volume);
         sl_json_set_str(dir, "medium", "Memory");
         sl_json_set(dir, "sizeLimit", sl_json_new_strf("%lldMi", (long long)p->size_mi));
         sl_json_set(volume, "emptyDir", dir);
-        sl_json_append(sl_json_make_array(spec, "volumes"), volume);
+        sl_json_append(own_list(spec, "volumes"), volume);
     }
-    apply_mounts(p, sl_json_mut(spec, "containers"), p->regular);
-    apply_mounts(p, sl_json_mut(spec, "initContainers"), p->init);
+    apply_mounts(p, spec, "containers", p->regular);
+    apply_mounts(p, spec, "initContainers", p->init);
 }

@@ -45,7 +45,8 @@ struct sl_shm_plan {
 };
 void sl_shm_plan(const struct sl_shm_input *in, struct sl_shm_plan *ret);
 void sl_shm_plan_done(struct sl_shm_plan *p);
-/* Changes the template (a copy of the planned one): volume first, then mounts appended. */
+/* Changes the template, which is a copy of the planned one and may be a shallow one: what changes below it is copied
+ * first. Volume first, then mounts, all appended. */
 void sl_shm_apply(const struct sl_shm_plan *p, struct sl_json *pod_template);
 
 #endif

@@ -215,7 +215,7 @@ static void default_queues_and_namespaces(void **state) {
     (void)state;
     SL_AUTO_JSON *in = sl_json_from(
         "{'config': {'managedJobsNamespaceSelector': {'matchExpressions': [{'key': 'kubernetes.io/metadata.name', "
-        "'operator': 'NotIn', 'values': ['x']}]},"
+        "'operator': 'NotIn', 'values': ['x', 'kube-system', 'kueue-system']}]},"
         "  'manageJobsWithoutQueueName': true},"
         " 'objects': [{'kind': 'Namespace', 'metadata': {'name': 'a', 'labels': {'kubernetes.io/metadata.name': 'a'}}},"
         "  {'kind': 'Namespace', 'metadata': {'name': 'x', 'labels': {'kubernetes.io/metadata.name': 'x'}}}, {'kind': "
