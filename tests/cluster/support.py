@@ -133,10 +133,10 @@ class Answer:
     """a urllib3 response in the shape that ApiException reads"""
 
     def __init__(self, r):
-        self.status, self.reason, self.data, self._h = r.status, r.reason, r.data.decode(errors="replace"), r.headers
+        self.status, self.reason, self.data, self.headers = r.status, r.reason, r.data.decode(errors="replace"), r.headers
 
     def getheaders(self):
-        return self._h
+        return self.headers
 
 
 def set_phase(kube, pod, phase, code=0):
