@@ -84,12 +84,14 @@ struct sl_config {
 void sl_config_init(struct sl_config *c); /* the defaults */
 void sl_config_done(struct sl_config *c);
 /* One document. The config is initialised by this function, also on failure (then it holds the defaults). SL_INVALID
- * lists the first faults by path; *ret_message, when not NULL, gets all of them (free()). */
+ * lists the first faults by path; *ret_message, when not NULL, gets all of them on failure (free()). */
 SL_MUST int sl_config_parse(const struct sl_json *document, struct sl_config *ret, char **ret_message,
                             struct sl_err *err);
-/* YAML or JSON text. */
+/* YAML or JSON text of at most 1 MiB (SL_TOO_BIG). */
 SL_MUST int sl_config_parse_text(const char *text, size_t len, struct sl_config *ret, char **ret_message,
                                  struct sl_err *err);
+/* Every field as a table in Markdown: path, format version when it is in one only, type, default, meaning. */
+void sl_config_reference(struct sl_buf *out);
 /* --feature-gates "A=true,B=false"; refused together with featureGates in the file. */
 SL_MUST int sl_config_set_gates(struct sl_config *c, const char *text, struct sl_err *err);
 bool sl_config_gate(const struct sl_config *c, const char *name, bool dflt);
