@@ -15,7 +15,8 @@
 static void test_numbers(void **state) {
     (void)state;
     sl_metrics_process();
-    double fds = sl_metric_get(SL_M_PROCESS_OPEN_FDS, SL_LABELS()), cpu = sl_metric_get(SL_M_PROCESS_CPU_SECONDS_TOTAL, SL_LABELS());
+    double fds = sl_metric_get(SL_M_PROCESS_OPEN_FDS, SL_LABELS()),
+           cpu = sl_metric_get(SL_M_PROCESS_CPU_SECONDS_TOTAL, SL_LABELS());
     double start = sl_metric_get(SL_M_PROCESS_START_TIME_SECONDS, SL_LABELS());
     assert_true(fds >= 3 && fds < 1000);
     assert_true(sl_metric_get(SL_M_PROCESS_RESIDENT_MEMORY_BYTES, SL_LABELS()) > 100 * 1024);
@@ -24,7 +25,8 @@ static void test_numbers(void **state) {
     assert_true(a >= 0 && b >= 0);
     sl_metrics_process();
     assert_true(sl_metric_get(SL_M_PROCESS_OPEN_FDS, SL_LABELS()) == fds + 2);
-    assert_true(sl_metric_get(SL_M_PROCESS_CPU_SECONDS_TOTAL, SL_LABELS()) >= cpu); /* a counter, set from what the kernel says */
+    assert_true(sl_metric_get(SL_M_PROCESS_CPU_SECONDS_TOTAL, SL_LABELS()) >=
+                cpu); /* a counter, set from what the kernel says */
     assert_true(sl_metric_get(SL_M_PROCESS_CPU_SECONDS_TOTAL, SL_LABELS()) < 60);
     close(a);
     close(b);
