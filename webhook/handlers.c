@@ -6,6 +6,7 @@
 
 #include "sluice/api/convert.h"
 #include "sluice/api/names.h"
+#include "sluice/api/quantity.h"
 #include "sluice/api/validate.h"
 #include "sluice/base/mem.h"
 #include "sluice/webhook/patch.h"
@@ -38,17 +39,37 @@ static void change(const struct sl_json *object, struct sl_json *take_after, str
 }
 
 /* Deletion waits until nobody uses the object any more. */
-static void add_finalizer(const struct sl_json *request, struct sl_review_reply *reply) {
-    const struct sl_json *object = sl_json_get(request, "object");
-    if (!sl_request_is(request, "CREATE") || !sl_json_is_object(object))
-        return;
+static void add_finalizer(struct sl_json *object) {
     SL_JSON_ITEMS (sl_json_path(object, "metadata.finalizers"), e)
         if (!strcmp(sl_json_str(e.value, ""), SL_FINALIZER_IN_USE))
             return;
-    struct sl_json *after = sl_json_copy(object);
-    sl_json_append(sl_json_make_array(sl_json_make_object(after, "metadata"), "finalizers"),
+    sl_json_append(sl_json_make_array(sl_json_make_object(object, "metadata"), "finalizers"),
                    sl_json_new_str(SL_FINALIZER_IN_USE));
-    change(object, after, reply);
+}
+
+/* A quantity in its canonical text, as clients of typed languages write it; what cannot be read is left to validation.
+ */
+static void canonical(struct sl_json *quota, const char *key) {
+    const struct sl_json *value = sl_json_get(quota, key);
+    struct sl_quantity q;
+    char text[SL_QUANTITY_TEXT];
+    if (value && !sl_quantity_from_json(value, &q, NULL))
+        sl_json_set_str(quota, key, sl_quantity_format(&q, text));
+}
+
+static void canonical_quotas(struct sl_json *spec) {
+    static const char *const keys[] = {"nominalQuota", "borrowingLimit", "lendingLimit"};
+    struct sl_json *groups = sl_json_mut(spec, "resourceGroups");
+    for (size_t g = 0; g < sl_json_len(groups); g++) {
+        struct sl_json *flavors = sl_json_mut(sl_json_mut_at(groups, g), "flavors");
+        for (size_t f = 0; f < sl_json_len(flavors); f++) {
+            struct sl_json *resources = sl_json_mut(sl_json_mut_at(flavors, f), "resources");
+            for (size_t r = 0; r < sl_json_len(resources); r++)
+                for (size_t k = 0; k < SL_COUNT(keys); k++)
+                    canonical(sl_json_mut_at(resources, r), keys[k]);
+        }
+    }
+    canonical(sl_json_mut(spec, "fairSharing"), "weight");
 }
 
 /* A toleration without a key keeps pods on nodes that were set aside (W10). */
@@ -64,12 +85,23 @@ static void warn_wildcard(const struct sl_json *request, struct sl_review_reply 
 
 void sl_mutate_clusterqueue(const void *snapshot, const struct sl_json *request, struct sl_review_reply *reply) {
     (void)snapshot;
-    add_finalizer(request, reply);
+    const struct sl_json *object = sl_json_get(request, "object");
+    if (!sl_request_is(request, "CREATE") || !sl_json_is_object(object))
+        return;
+    struct sl_json *after = sl_json_copy(object);
+    add_finalizer(after);
+    canonical_quotas(sl_json_make_object(after, "spec")); /* an empty spec gets the schema's defaults */
+    change(object, after, reply);
 }
 
 void sl_mutate_resourceflavor(const void *snapshot, const struct sl_json *request, struct sl_review_reply *reply) {
     (void)snapshot;
-    add_finalizer(request, reply);
+    const struct sl_json *object = sl_json_get(request, "object");
+    if (!sl_request_is(request, "CREATE") || !sl_json_is_object(object))
+        return;
+    struct sl_json *after = sl_json_copy(object);
+    add_finalizer(after);
+    change(object, after, reply);
 }
 
 void sl_mutate_workload(const void *snapshot, const struct sl_json *request, struct sl_review_reply *reply) {

@@ -117,8 +117,14 @@ static void plan_shm(const struct job_review *r, const struct sl_localqueue *lq,
     sl_shm_plan(&in, plan);
 }
 
-static void set_injected(struct sl_json *job) {
-    struct sl_json *annotations = sl_json_make_object(sl_json_make_object(job, "metadata"), "annotations");
+/* Member of a shallow copy as an object to change; made when absent or null. */
+static struct sl_json *own_object(struct sl_json *object, const char *key) {
+    struct sl_json *o = sl_json_own(object, key);
+    return o ? o : sl_json_make_object(object, key);
+}
+
+static void set_injected(struct sl_json *metadata) {
+    struct sl_json *annotations = own_object(metadata, "annotations");
     const char *have = sl_json_get_str(annotations, INJECTED_ANNOTATION, "");
     SL_AUTO_FREE char *list = sl_xprintf(",%s,", have);
     if (strstr(list, ",shm,"))
@@ -127,18 +133,21 @@ static void set_injected(struct sl_json *job) {
     sl_json_set_str(annotations, INJECTED_ANNOTATION, text);
 }
 
+/* The job as it should be; what does not change is shared with the job of the request. */
 static struct sl_json *mutated(const struct job_review *r, const struct sl_shm_plan *plan) {
-    struct sl_json *job = sl_json_copy(r->job);
-    if (r->default_queue)
-        sl_json_set_str(sl_json_make_object(sl_json_make_object(job, "metadata"), "labels"), SL_LABEL_QUEUE_NAME,
-                        SL_DEFAULT_LOCAL_QUEUE);
-    struct sl_json *spec = sl_json_make_object(job, "spec");
+    struct sl_json *job = sl_json_copy_shallow(r->job);
+    if (r->default_queue || plan->inject) {
+        struct sl_json *metadata = own_object(job, "metadata");
+        if (r->default_queue)
+            sl_json_set_str(own_object(metadata, "labels"), SL_LABEL_QUEUE_NAME, SL_DEFAULT_LOCAL_QUEUE);
+        if (plan->inject)
+            set_injected(metadata);
+    }
+    struct sl_json *spec = own_object(job, "spec");
     if (r->suspend)
         sl_json_set_bool(spec, "suspend", true);
-    if (plan->inject) {
-        sl_shm_apply(plan, sl_json_make_object(spec, "template"));
-        set_injected(job);
-    }
+    if (plan->inject)
+        sl_shm_apply(plan, own_object(spec, "template"));
     return job;
 }
 

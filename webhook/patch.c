@@ -113,6 +113,8 @@ static void diff_arrays(struct differ *d, const struct sl_json *before, const st
 }
 
 static void diff(struct differ *d, const struct sl_json *before, const struct sl_json *after) {
+    if (before == after) /* shared between the trees */
+        return;
     if (sl_json_is_object(before) && sl_json_is_object(after))
         diff_objects(d, before, after);
     else if (sl_json_is_array(before) && sl_json_is_array(after))

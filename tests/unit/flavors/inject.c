@@ -84,7 +84,7 @@ static void check_conflict(const char *a, const char *b, const char *checks, int
 
 #define LABELS(cq)                                                                                                     \
     "'labels': {" cq "'kueue.x-k8s.io/local-queue-name': 'lq', 'kueue.x-k8s.io/podset': 'main'}, 'annotations': "      \
-                     "{'kueue.x-k8s.io/workload': 'job-j-12345'}"
+    "{'kueue.x-k8s.io/workload': 'job-j-12345'}"
 #define CQ "'kueue.x-k8s.io/cluster-queue-name': 'cq', "
 
 static void what_an_admission_brings(void **state) {
