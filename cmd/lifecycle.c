@@ -421,6 +421,10 @@ static void stopped_queues(struct step *s) {
         drop_reservation(s, "Inadmissible", message);
 }
 
+bool lc_may_be_tried(const struct lc_facts *f) {
+    return f->lq_exists && !f->lq_deleting && f->lq_stop == SL_STOP_NONE && f->cq_exists && f->cq_active && !(f->gates && *f->gates);
+}
+
 /* Why a Workload that waits cannot even be tried. */
 static void inadmissible(struct step *s) {
     const struct lc_facts *f = s->f;

@@ -74,6 +74,8 @@ void lc_preempt(struct sl_json *status, const struct sl_workload *w, const struc
 /* Why it waits. requests: status.resourceRequests, borrowed, may be NULL. */
 void lc_pending(struct sl_json *status, const struct sl_workload *w, const struct lc_facts *facts, const char *reason, const char *message,
                 const struct sl_json *requests, struct lc_result *ret);
+/* Its queues let it be tried at all; otherwise lc_step says which one is in the way. */
+bool lc_may_be_tried(const struct lc_facts *f);
 void lc_result_done(struct lc_result *r);
 
 /* What a merge patch has to say so that `old` becomes `new` in their top-level members; NULL when they are equal. Owned. */

@@ -239,6 +239,11 @@ static void carry_out(struct manager *m, struct record *wl, const struct sl_deci
         sl_metric_add(SL_M_PREEMPTED_WORKLOADS_TOTAL, 1, SL_LABELS(d->preemptor_cq, d->reason, role(m)));
         break;
     case SL_DECIDE_PENDING:
+        if (!lc_may_be_tried(&f)) {
+            mark_dirty(m, job ? job : wl); /* not even tried: the look says which queue is in the way */
+            r = (struct lc_result){.deadline_ms = -1};
+            break;
+        }
         lc_pending(status, w, &f, d->reason, d->message, d->requests, &r);
         sent = write_status(m, wl, tree, status, WRITE_PENDING, &r);
         break;

@@ -29,6 +29,7 @@ struct record {
     unsigned retries;    /* failed writes in a row */
     /* Jobs */
     const struct sl_jobkind *kind;
+    int64_t first_seen_ms;
     /* Workloads */
     char *owner_uid, *owner_kind, *owner_name; /* controller reference, NULL */
     bool in_engine;

@@ -21,6 +21,8 @@
 #include "sluice/flavors/inject.h"
 
 #define ORPHAN_GRACE_MS 5000 /* how long the garbage collector gets to remove the Workload of a deleted job */
+#define SUSPENSION_WAIT_MS 1000 /* how long a start waits for the job's own controller to acknowledge the suspension: without it a job that starts
+                                   at once would lack the history (condition Suspended) that clients know */
 #define JOB_CONTROLLER_SUFFIX "-kueue-controller"
 
 /* ---- indexes ---- */
@@ -234,6 +236,8 @@ void job_seen(struct manager *m, const struct sl_jobkind *kind, const struct sl_
     if (!job || !changed)
         return;
     job->kind = kind;
+    if (!job->first_seen_ms)
+        job->first_seen_ms = manager_now(m);
     struct owned *o = owned_of(m, job->uid);
     for (size_t i = 0; o && i < o->n; i++)
         if (!o->items[i]->in_engine)
@@ -552,6 +556,8 @@ static void created(void *payload, const struct sl_reply *reply) {
             }
         }
         workload_seen(m, reply->object);
+        if (job)
+            mark_dirty(m, job); /* the watch may have been first, when the job was still busy: its look is due now */
     } else if (job) {
         job->retries++;
         if (reply->code != SL_EXISTS) {
@@ -636,6 +642,10 @@ static void start_job(struct manager *m, struct record *job, const struct sl_jso
                       const struct sl_workload *w) {
     struct sl_err err = SL_ERR_INIT;
     struct sl_json *patch = NULL;
+    if (!job->kind->suspension_seen(tree) && manager_now(m) < job->first_seen_ms + SUSPENSION_WAIT_MS) {
+        set_deadline(m, job, job->first_seen_ms + SUSPENSION_WAIT_MS); /* its own controller is about to say so: the next look is near */
+        return;
+    }
     SL_AUTO_JSON *infos = infos_of(m, wl, wl_tree, w, &err);
     int rc = infos ? job->kind->start_patch(tree, infos, &patch, &err) : (int)err.code;
     if (rc == SL_CONFLICT) { /* permanent: said on the Workload, and quota goes back */
@@ -742,7 +752,7 @@ static bool step_workload(struct manager *m, struct record *wl, const struct sl_
     struct lc_result r;
     if (wl->said) {
         SL_AUTO_JSON *said = SL_TAKE(wl->said);
-        if (!wl->holds && !wl->finished && w->active) {
+        if (!wl->holds && !wl->finished && w->active && lc_may_be_tried(f)) {
             lc_pending(status, w, f, sl_json_get_str(said, "reason", "Pending"), sl_json_get_str(said, "message", ""), sl_json_get(said, "requests"), &r);
             bool told = write_status(m, wl, wl_tree, status, WRITE_PENDING, &r);
             lc_result_done(&r);
@@ -923,6 +933,11 @@ static void look_at_job(struct manager *m, struct record *job, const struct sl_j
     p.suspended = job->kind->suspended(tree);
     p.stopped = p.suspended && job->kind->active_pods(tree) == 0;
     bool managed = is_managed(m, job, tree);
+    if (!p.suspended && !p.finished && managed && sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_STOPPING)) {
+        SL_AUTO_JSON *original = p.wl ? record_tree(p.wl) : NULL; /* a stop once begun is brought to its end, whatever its reason was */
+        if (stop_job(m, job, tree, original, ""))
+            return;
+    }
     if (p.wl && p.wl->gone) { /* deleted by somebody: the job stops, and only then is the quota free */
         SL_AUTO_JSON *ghost = record_tree(p.wl);
         if (managed && !p.finished && stop_job(m, job, tree, ghost, "Workload is deleted"))
@@ -931,7 +946,8 @@ static void look_at_job(struct manager *m, struct record *job, const struct sl_j
         return;
     }
     if (!managed) {
-        if (p.wl && !p.wl->finished && !p.finished)
+        SL_AUTO_JSON *left = p.wl && !p.wl->finished && !p.finished ? record_tree(p.wl) : NULL;
+        if (left && !drop_finalizer(m, p.wl, left))
             send_delete(m, p.wl, false, "Background", NULL, NULL); /* a job that left its queue must not take quota */
         return;
     }
@@ -966,8 +982,7 @@ static void look_at_job(struct manager *m, struct record *job, const struct sl_j
         struct sl_err err = SL_ERR_INIT;
         SL_AUTO_JSON *infos = p.wl->holds ? infos_of(m, p.wl, p.wl_tree, p.w, &err) : NULL;
         bool undecidable = p.wl->holds && !infos && err.code != SL_CONFLICT; /* a flavor is missing: no comparison is better than a wrong one */
-        if (p.finished || p.w->finished.status == SL_TRI_TRUE || undecidable || sl_job_equivalent(job->kind, tree, p.wl_tree, infos) ||
-            (!p.suspended && sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_STOPPING)))
+        if (p.finished || p.w->finished.status == SL_TRI_TRUE || undecidable || sl_job_equivalent(job->kind, tree, p.wl_tree, infos))
             sync_matching(m, &p);
         else
             sync_mismatch(m, &p, prebuilt);

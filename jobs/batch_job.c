@@ -128,8 +128,17 @@ static int64_t active_pods(const struct sl_json *job) {
     return status_count(job, "active");
 }
 
+static bool suspension_seen(const struct sl_json *job) {
+    SL_JSON_ITEMS (sl_json_path(job, "status.conditions"), c)
+        if (!strcmp(sl_json_get_str(c.value, "type", ""), "Suspended"))
+            return true;
+    return false;
+}
+
 static bool pods_ready(const struct sl_json *job) {
-    return status_count(job, "succeeded") + status_count(job, "ready") >= pod_count(job);
+    /* pods that succeeded and are not counted yet are no longer ready, but nothing is missing */
+    int64_t uncounted = (int64_t)sl_json_len(sl_json_path(job, "status.uncountedTerminatedPods.succeeded"));
+    return status_count(job, "succeeded") + status_count(job, "ready") + uncounted >= pod_count(job);
 }
 
 /* "1,3-5,7": next interval; false at the end or on malformed text (*bad). */
@@ -311,6 +320,7 @@ const struct sl_jobkind sl_batch_job = {
     .suspended = suspended,
     .finished = finished,
     .active_pods = active_pods,
+    .suspension_seen = suspension_seen,
     .pods_ready = pods_ready,
     .reclaimable = reclaimable,
     .start_patch = start_patch,

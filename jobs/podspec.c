@@ -155,7 +155,7 @@ static void block_done(struct block *b) {
 }
 
 /*
- * scheduling.md 1.3 rules 2 and 3. A block's own limit becomes its request before defaults of a LimitRange are looked
+ * A block's own limit becomes its request before defaults of a LimitRange are looked
  * at, as the API server does it when the pod is made; only then the defaults; a default limit without a default request
  * is a request again.
  */
@@ -229,7 +229,7 @@ static void read_container(const struct sl_json *container, const char *list, si
         check_container_range(ret, where, limits, p);
 }
 
-/* scheduling.md 1.4: what runs at the same time, at its peak. */
+/* What runs at the same time, at its peak. */
 static void pod_amounts(const struct sl_json *spec, const char *path, const struct sl_podspec_context *ctx,
                         struct problems *p, struct amounts *pod) {
     const struct sl_limits *limits = sl_limits_empty(ctx->limits) ? NULL : ctx->limits;
@@ -322,7 +322,7 @@ static bool excluded(const struct sl_resource_rules *rules, const char *name) {
     return false;
 }
 
-/* scheduling.md 1.5, in place. */
+/* Excluded resources out, transformations applied; in place. */
 static void apply_rules(const struct sl_resource_rules *rules, struct amounts *pod) {
     size_t kept = 0;
     for (size_t i = 0; i < pod->n; i++)

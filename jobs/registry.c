@@ -117,10 +117,9 @@ static struct sl_json *workload_metadata(const struct sl_job_workload_input *in)
     SL_AUTO_FREE char *workload = sl_job_workload_name(k->kind, k->group, name, uid, NULL, in->short_names ? 63 : 253);
     sl_json_set_str(m, "name", workload);
     sl_json_set_str(m, "namespace", sl_json_path_str(in->job, "metadata.namespace", NULL));
-    struct sl_json *finalizers = sl_json_new_array();
-    sl_json_append(finalizers, sl_json_new_str(SL_FINALIZER_IN_USE));
-    sl_json_set(m, "finalizers", finalizers);
 
+    /* No finalizer: removing it would cost one more write a job. A Workload deleted under a running job keeps its quota
+     * in the manager's books until the job has stopped. */
     struct sl_json *owner = sl_json_new_object(), *owners = sl_json_new_array();
     sl_json_set(owner, "apiVersion", sl_json_new_strf("%s%s%s", k->group, *k->group ? "/" : "", k->version));
     sl_json_set_str(owner, "kind", k->kind);

@@ -31,9 +31,10 @@ struct sl_jobkind {
     const char *group, *version, *resource, *kind;
     const char *suspend_path; /* dotted path of the boolean */
     bool prebuilt;            /* may name a prebuilt Workload */
-    /* podSets as they go into a Workload (api.md 2.3). SL_INVALID when the job has no template. */
+    /* podSets as they go into a Workload. SL_INVALID when the job has no template. */
     int (*podsets)(const struct sl_json *job, struct sl_json **ret, struct sl_err *err);
-    bool (*suspended)(const struct sl_json *job); /* suspended and not in the middle of being stopped */
+    bool (*suspended)(const struct sl_json *job);       /* suspended and not in the middle of being stopped */
+    bool (*suspension_seen)(const struct sl_json *job); /* the kind's own controller has acknowledged the suspension */
     /* *message is borrowed from the job, "" when it says nothing. */
     bool (*finished)(const struct sl_json *job, bool *success, const char **message);
     int64_t (*active_pods)(const struct sl_json *job);
@@ -60,7 +61,7 @@ const struct sl_jobkind *sl_jobkind_of(const struct sl_json *object); /* by apiV
 
 /* ---- the same for every kind ---- */
 
-/* api.md 2.1. extra NULL: none. max: 253, or 63 with short names. Owned. */
+/* Name of the Workload of a job: kind, name, and a hash that also covers group and uid. extra NULL: none. max: 253, or 63 with short names. Owned. */
 char *sl_job_workload_name(const char *kind, const char *group, const char *owner_name, const char *owner_uid,
                            const char *extra, size_t max);
 const char *sl_job_queue(const struct sl_json *job);    /* label queue-name; "" when absent */
@@ -73,17 +74,17 @@ struct sl_job_workload_input {
     const struct sl_jobkind *kind;
     const struct sl_json *job;
     const char *const *label_keys_to_copy; /* NULL-terminated, or NULL */
-    /* priority, resolved by the caller (api.md 2.4): NULL class: no reference */
+    /* priority, resolved by the caller: NULL class: no reference */
     const char *priority_class;
     bool pod_priority_class; /* a PriorityClass, not a WorkloadPriorityClass */
     int32_t priority;
     bool short_names;
 };
-/* The Workload object to create for a job (v1beta2; api.md 2.1-2.3). SL_INVALID when the job has no pod sets. */
+/* The Workload object to create for a job (v1beta2). SL_INVALID when the job has no pod sets. */
 SL_MUST int sl_job_workload(const struct sl_job_workload_input *in, struct sl_json **ret, struct sl_err *err);
 
 /*
- * api.md 2.13: whether the Workload still stands for the job. infos: NULL, or what the pod sets get when the Workload
+ * Whether the Workload still stands for the job. infos: NULL, or what the pod sets get when the Workload
  * holds quota (then the job is compared with the running form, and a suspended job also with the stored one).
  * Environment duplicates do not count as differences.
  */

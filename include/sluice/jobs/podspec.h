@@ -1,5 +1,5 @@
 /*
- * What one pod of a template asks for (scheduling.md 1.3-1.5): pure functions over JSON trees, nothing is changed in
+ * What one pod of a template asks for: pure functions over JSON trees, nothing is changed in
  * them. Stored objects are taken as they are: negative requests count as 0, totals saturate, lists with duplicates are
  * fine, unreadable values make the pod set "rejected" with a text that names the field.
  */
@@ -36,13 +36,12 @@ struct sl_podspec_context {
 #define SL_PODSPEC_MAX_RESOURCES 1024 /* distinct resource names in one pod spec; more are rejected */
 
 /* Effective requests of one pod of spec `pod_spec` (PodSpec, not the template) into *ret (owned, sl_requests_done),
- * resources of amount 0 included. *ret_rejected: NULL, or owned text why it may not run (scheduling.md 1.9 rules 2 and
- * 3, or an unreadable value); fields are named relative to `path`, e.g. "spec.podSets[0].template.spec". ctx may be
+ * resources of amount 0 included. *ret_rejected: NULL, or owned text why it may not run (a request above its limit, LimitRanges, an unreadable value); fields are named relative to `path`, e.g. "spec.podSets[0].template.spec". ctx may be
  * NULL. */
 void sl_podspec_requests(const struct sl_json *pod_spec, const char *path, const struct sl_podspec_context *ctx,
                          struct sl_requests *ret, char **ret_rejected);
 
-/* Equal for pod specs that are equal in what scheduling.md 3.6 lists (requests, ports, placement, runtime class,
+/* Equal for pod specs that are equal in what decides where they fit (requests, ports, placement, runtime class,
  * priority, spread, overhead, claims). Per process; 0: unknown (too large). topology_request: of the pod set, or NULL.
  */
 uint64_t sl_podspec_shape(const struct sl_json *pod_spec, const struct sl_json *topology_request);

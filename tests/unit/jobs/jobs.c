@@ -100,7 +100,7 @@ static void the_workload_of_a_job(void **state) {
     (void)state;
     SL_AUTO_JSON *job =
         sl_json_from("{" JOB_HEAD ", 'resourceVersion': '7', 'labels': {'kueue.x-k8s.io/queue-name': 'a', "
-                                  "'kueue.x-k8s.io/max-exec-time-seconds': '60',"
+                     "'kueue.x-k8s.io/max-exec-time-seconds': '60',"
                      "  'team': 'red', 'other': 'x'}, 'annotations': {'kueue.x-k8s.io/job-min-parallelism': '2', "
                      "'kueue.x-k8s.io/admission-gated-by': 'a.b/c',"
                      "  'provreq.kueue.x-k8s.io/x': '1', 'mine': '2'}},"
@@ -116,7 +116,7 @@ static void the_workload_of_a_job(void **state) {
     SL_AUTO_JSON *want = sl_json_from(
         "{'apiVersion': 'kueue.x-k8s.io/v1beta2', 'kind': 'Workload', 'metadata': {'name': 'job-train-6c442', "
         "'namespace': 'team-a',"
-        "  'finalizers': ['kueue.x-k8s.io/resource-in-use'], 'ownerReferences': [{'apiVersion': 'batch/v1', 'kind': "
+        "  'ownerReferences': [{'apiVersion': 'batch/v1', 'kind': "
         "'Job', 'name': 'train',"
         "   'uid': 'u-1', 'controller': true, 'blockOwnerDeletion': true}],"
         "  'labels': {'kueue.x-k8s.io/job-uid': 'u-1', 'team': 'red'},"
