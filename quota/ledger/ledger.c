@@ -8,7 +8,6 @@
  */
 #include "internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -431,9 +430,11 @@ int sl_ledger_commit(struct sl_ledger *l, struct sl_err *err) {
     int rc = 0;
     if (!l->env || l->op_count)
         rc = sl_ledger_store_check(l, err);
+    if (!rc && l->op_count && l->o.read_only)
+        rc = sl_err_set(err, SL_UNAVAILABLE, "the ledger is open for reading only");
     bool may_prune = true;
     while (!rc && l->op_count) {
-        rc = l->o.read_only ? EACCES : commit_once(l);
+        rc = commit_once(l);
         if (rc == MDB_MAP_FULL && sl_ledger_store_grow(l)) {
             rc = 0;
             continue;
