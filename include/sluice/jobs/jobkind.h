@@ -61,7 +61,8 @@ const struct sl_jobkind *sl_jobkind_of(const struct sl_json *object); /* by apiV
 
 /* ---- the same for every kind ---- */
 
-/* Name of the Workload of a job: kind, name, and a hash that also covers group and uid. extra NULL: none. max: 253, or 63 with short names. Owned. */
+/* Name of the Workload of a job: kind, name, and a hash that also covers group and uid. extra NULL: none. max: 253, or
+ * 63 with short names. Owned. */
 char *sl_job_workload_name(const char *kind, const char *group, const char *owner_name, const char *owner_uid,
                            const char *extra, size_t max);
 const char *sl_job_queue(const struct sl_json *job);    /* label queue-name; "" when absent */

@@ -36,8 +36,9 @@ struct sl_podspec_context {
 #define SL_PODSPEC_MAX_RESOURCES 1024 /* distinct resource names in one pod spec; more are rejected */
 
 /* Effective requests of one pod of spec `pod_spec` (PodSpec, not the template) into *ret (owned, sl_requests_done),
- * resources of amount 0 included. *ret_rejected: NULL, or owned text why it may not run (a request above its limit, LimitRanges, an unreadable value); fields are named relative to `path`, e.g. "spec.podSets[0].template.spec". ctx may be
- * NULL. */
+ * resources of amount 0 included. *ret_rejected: NULL, or owned text why it may not run (a request above its limit,
+ * LimitRanges, an unreadable value); fields are named relative to `path`, e.g. "spec.podSets[0].template.spec". ctx may
+ * be NULL. */
 void sl_podspec_requests(const struct sl_json *pod_spec, const char *path, const struct sl_podspec_context *ctx,
                          struct sl_requests *ret, char **ret_rejected);
 
