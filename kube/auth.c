@@ -1,7 +1,7 @@
 /*
- * Credentials in use. Files are read through their paths each time, since projected volumes swap a link, and are read as a whole: whatever
- * differs from what is in use makes a new struct kube_creds. A file that cannot be read or is malformed leaves the old ones in use, because
- * they may still work and a half-written file must not stop us.
+ * Credentials in use. Files are read through their paths each time, since projected volumes swap a link, and are read
+ * as a whole: whatever differs from what is in use makes a new struct kube_creds. A file that cannot be read or is
+ * malformed leaves the old ones in use, because they may still work and a half-written file must not stop us.
  */
 #include "auth.h"
 
@@ -86,7 +86,8 @@ struct kube_auth {
     bool doubted, complained;
 };
 
-static int load_pem(const struct kube_source *s, const char *field, const char *marker, struct kube_secret *out, struct sl_err *err) {
+static int load_pem(const struct kube_source *s, const char *field, const char *marker, struct kube_secret *out,
+                    struct sl_err *err) {
     if (s->inline_data.data)
         kube_secret_set(out, s->inline_data.data, s->inline_data.len);
     else if (s->path) {
@@ -95,7 +96,8 @@ static int load_pem(const struct kube_source *s, const char *field, const char *
             return sl_err_wrap(err, "%s", field);
     }
     if (out->data && (strlen(out->data) != out->len || !strstr(out->data, marker)))
-        return sl_err_set(err, SL_INVALID, "%s%s%s: no PEM block \"%s\"", field, s->path ? " " : "", s->path ? s->path : "", marker);
+        return sl_err_set(err, SL_INVALID, "%s%s%s: no PEM block \"%s\"", field, s->path ? " " : "",
+                          s->path ? s->path : "", marker);
     return 0;
 }
 
@@ -113,7 +115,8 @@ static int load_token(const struct kube_source *s, struct kube_secret *out, stru
         out->data[--out->len] = 0;
     for (size_t i = 0; i < out->len; i++) {
         if ((unsigned char)out->data[i] <= ' ' || (unsigned char)out->data[i] >= 0x7f)
-            return sl_err_set(err, SL_INVALID, "token%s%s: holds a byte that no token has", s->path ? " " : "", s->path ? s->path : "");
+            return sl_err_set(err, SL_INVALID, "token%s%s: holds a byte that no token has", s->path ? " " : "",
+                              s->path ? s->path : "");
     }
     if (!out->len)
         return sl_err_set(err, SL_INVALID, "token%s%s: is empty", s->path ? " " : "", s->path ? s->path : "");
@@ -163,7 +166,9 @@ void kube_auth_free(struct kube_auth *a) {
     free(a);
 }
 
-const struct kube_config *kube_auth_config(const struct kube_auth *a) { return &a->config; }
+const struct kube_config *kube_auth_config(const struct kube_auth *a) {
+    return &a->config;
+}
 
 static bool same(const struct kube_secret *a, const struct kube_secret *b) {
     return a->len == b->len && !a->data == !b->data && (!a->len || !memcmp(a->data, b->data, a->len));
@@ -180,7 +185,8 @@ static void look(struct kube_auth *a) {
     }
     a->complained = false;
     const struct kube_creds *old = a->creds;
-    if (same(&c->ca, &old->ca) && same(&c->cert, &old->cert) && same(&c->key, &old->key) && same(&c->token, &old->token)) {
+    if (same(&c->ca, &old->ca) && same(&c->cert, &old->cert) && same(&c->key, &old->key) &&
+        same(&c->token, &old->token)) {
         kube_creds_unref(c);
         return;
     }
@@ -201,4 +207,6 @@ struct kube_creds *kube_auth_get(struct kube_auth *a, int64_t now) {
     return kube_creds_ref(a->creds);
 }
 
-void kube_auth_doubt(struct kube_auth *a) { a->doubted = true; }
+void kube_auth_doubt(struct kube_auth *a) {
+    a->doubted = true;
+}

@@ -1,6 +1,7 @@
 /*
- * Where the API server is and who we are: read from a kubeconfig or from the pod, re-read when files change. What a transfer needs is an
- * immutable, reference-counted struct kube_creds, so that a change never pulls memory away under a running handshake. Loop thread only.
+ * Where the API server is and who we are: read from a kubeconfig or from the pod, re-read when files change. What a
+ * transfer needs is an immutable, reference-counted struct kube_creds, so that a change never pulls memory away under a
+ * running handshake. Loop thread only.
  */
 #ifndef SLUICE_KUBE_AUTH_H
 #define SLUICE_KUBE_AUTH_H
@@ -35,13 +36,15 @@ struct kube_config {
     struct kube_source ca, cert, key, token;
 };
 void kube_config_done(struct kube_config *config);
-/* Reads a kubeconfig. context NULL: current-context. Paths in it are relative to its folder. Errors name the file and the field. */
+/* Reads a kubeconfig. context NULL: current-context. Paths in it are relative to its folder. Errors name the file and
+ * the field. */
 SL_MUST int kube_config_load(struct kube_config *ret, const char *path, const char *context, struct sl_err *err);
 /* The same from text, for tests and fuzzing; folder for relative paths. */
-SL_MUST int kube_config_parse(struct kube_config *ret, const char *text, size_t len, const char *folder, const char *context,
-                              struct sl_err *err);
+SL_MUST int kube_config_parse(struct kube_config *ret, const char *text, size_t len, const char *folder,
+                              const char *context, struct sl_err *err);
 /* The pod's own credentials; folder is the service account's, host and port come from the environment (NULL: error). */
-SL_MUST int kube_config_in_cluster(struct kube_config *ret, const char *folder, const char *host, const char *port, struct sl_err *err);
+SL_MUST int kube_config_in_cluster(struct kube_config *ret, const char *folder, const char *host, const char *port,
+                                   struct sl_err *err);
 #define KUBE_SERVICE_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount"
 
 struct kube_creds {
@@ -59,7 +62,8 @@ void kube_auth_free(struct kube_auth *a);
 const struct kube_config *kube_auth_config(const struct kube_auth *a);
 /* Present credentials (owned reference). Files are looked at again when a minute has passed since the last look. */
 struct kube_creds *kube_auth_get(struct kube_auth *a, int64_t now_mono_ms);
-/* The server refused us, or we did not trust it: files are read again with the next get, but not more often than once a second. */
+/* The server refused us, or we did not trust it: files are read again with the next get, but not more often than once a
+ * second. */
 void kube_auth_doubt(struct kube_auth *a);
 
 #endif

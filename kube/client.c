@@ -1,8 +1,9 @@
 /*
- * The HTTPS cluster: one libcurl multi handle, driven by sl_cluster_step. HTTP/1.1 only: a watch is a connection of its own, so that a full
- * consumer closes one TCP window and nothing else. libcurl's callbacks only move bytes; everything that calls back into the program runs
- * from step, outside of libcurl. Options follow libcurl 7.88: CAPATH must be NULL or the distribution's folder of public CAs is trusted
- * besides ours, and the CA goes in as a blob because a CA file's path is cached for a day.
+ * The HTTPS cluster: one libcurl multi handle, driven by sl_cluster_step. HTTP/1.1 only: a watch is a connection of its
+ * own, so that a full consumer closes one TCP window and nothing else. libcurl's callbacks only move bytes; everything
+ * that calls back into the program runs from step, outside of libcurl. Options follow libcurl 7.88: CAPATH must be NULL
+ * or the distribution's folder of public CAs is trusted besides ours, and the CA goes in as a blob because a CA file's
+ * path is cached for a day.
  */
 #include "client_internal.h"
 
@@ -20,8 +21,12 @@
 
 #define DEAD_PEER_MS 30000
 
-struct kube_client *kube_client_of(struct sl_cluster *cluster) { return (struct kube_client *)(void *)cluster; }
-static const struct kube_client *of_const(const struct sl_cluster *c) { return (const struct kube_client *)(const void *)c; }
+struct kube_client *kube_client_of(struct sl_cluster *cluster) {
+    return (struct kube_client *)(void *)cluster;
+}
+static const struct kube_client *of_const(const struct sl_cluster *c) {
+    return (const struct kube_client *)(const void *)c;
+}
 
 int64_t kube_random(struct kube_client *c, int64_t below) {
     c->random ^= c->random << 13;
@@ -43,7 +48,8 @@ void kube_escape(struct sl_buf *out, const char *text) {
     }
 }
 
-void kube_path(struct sl_buf *out, const struct sl_resource *r, const char *ns, const char *name, const char *subresource) {
+void kube_path(struct sl_buf *out, const struct sl_resource *r, const char *ns, const char *name,
+               const char *subresource) {
     if (*r->group)
         sl_buf_printf(out, "/apis/%s/%s", r->group, r->version);
     else
@@ -320,8 +326,12 @@ static void step(struct sl_cluster *cluster, int64_t timeout_ms) {
     pump(c);
 }
 
-static void wakeup(struct sl_cluster *cluster) { curl_multi_wakeup(kube_client_of(cluster)->multi); }
-static unsigned pending(const struct sl_cluster *c, enum sl_lane lane) { return of_const(c)->lanes[lane].pending; }
+static void wakeup(struct sl_cluster *cluster) {
+    curl_multi_wakeup(kube_client_of(cluster)->multi);
+}
+static unsigned pending(const struct sl_cluster *c, enum sl_lane lane) {
+    return of_const(c)->lanes[lane].pending;
+}
 static int64_t wall_ms(const struct sl_cluster *c) {
     (void)c;
     return sl_now_wall_ms();
@@ -356,7 +366,8 @@ static void init_library(void) {
         abort(); /* out of memory at start */
 }
 
-/* https://HOST[:PORT][/PREFIX] with another name in the certificate: the URL gets that name, libcurl connects to HOST. */
+/* https://HOST[:PORT][/PREFIX] with another name in the certificate: the URL gets that name, libcurl connects to HOST.
+ */
 static void set_server(struct kube_client *c, const struct kube_config *config) {
     if (!config->tls_server_name) {
         c->url = sl_xstrdup(config->server);
@@ -379,13 +390,24 @@ static void set_server(struct kube_client *c, const struct kube_config *config) 
 }
 
 int sl_client_new(const struct sl_client_options *options, struct sl_cluster **ret, struct sl_err *err) {
-    static const struct sl_cluster_ops ops = {kube_watch_start, kube_watch_synced, kube_watch_age_ms, kube_request_send, pending,
-                                              step,             wakeup,            wall_ms,           mono_ms,           close_client};
-    static const struct kube_tuning normal = {.watch_backoff_ms = 800, .watch_backoff_max_ms = 30000, .watch_header_ms = 60000,
-                                              .absent_retry_ms = 60000, .calm_ms = 120000, .watch_seconds = 300, .request_ms = 30000, .lease_ms = 5000,
-                                              .request_backoff_ms = 100, .connect_ms = 10000, .slice_ms = 5, .page = 500,
+    static const struct sl_cluster_ops ops = {
+        kube_watch_start, kube_watch_synced, kube_watch_age_ms, kube_request_send, pending, step,
+        wakeup,           wall_ms,           mono_ms,           close_client};
+    static const struct kube_tuning normal = {.watch_backoff_ms = 800,
+                                              .watch_backoff_max_ms = 30000,
+                                              .watch_header_ms = 60000,
+                                              .absent_retry_ms = 60000,
+                                              .calm_ms = 120000,
+                                              .watch_seconds = 300,
+                                              .request_ms = 30000,
+                                              .lease_ms = 5000,
+                                              .request_backoff_ms = 100,
+                                              .connect_ms = 10000,
+                                              .slice_ms = 5,
+                                              .page = 500,
                                               .backlog = (size_t)256 << 10};
-    static const unsigned limits[] = {[SL_LANE_LEASE] = 1, [SL_LANE_DECISION] = 16, [SL_LANE_STATUS] = 4, [SL_LANE_EVENT] = 2};
+    static const unsigned limits[] = {
+        [SL_LANE_LEASE] = 1, [SL_LANE_DECISION] = 16, [SL_LANE_STATUS] = 4, [SL_LANE_EVENT] = 2};
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, init_library);
     struct kube_client *c = sl_xalloc(sizeof *c);

@@ -19,10 +19,10 @@ struct kube_transfer {
     struct kube_creds *creds;
     struct curl_slist *headers, *connect_to;
     char error[CURL_ERROR_SIZE];
-    unsigned sends;  /* how often the request went out: libcurl repeats it when a kept-alive connection turns out dead */
+    unsigned sends; /* how often the request went out: libcurl repeats it when a kept-alive connection turns out dead */
     bool repeatable; /* may it go out more than once? */
     bool paused;
-    int status;                                                                 /* HTTP status, once known */
+    int status; /* HTTP status, once known */
     bool (*on_data)(struct kube_transfer *t, const char *data, size_t len, bool *ret_pause); /* false: abort */
     void (*on_done)(struct kube_transfer *t, CURLcode result);
 };
@@ -41,7 +41,8 @@ int kube_transfer_status(const struct kube_transfer *t); /* HTTP status of a tra
 const char *kube_transfer_error(const struct kube_transfer *t, CURLcode result);
 
 /* /apis/GROUP/VERSION/namespaces/NS/PLURAL/NAME/SUBRESOURCE; ns, name, subresource may be NULL. */
-void kube_path(struct sl_buf *out, const struct sl_resource *r, const char *ns, const char *name, const char *subresource);
+void kube_path(struct sl_buf *out, const struct sl_resource *r, const char *ns, const char *name,
+               const char *subresource);
 void kube_escape(struct sl_buf *out, const char *text); /* percent-encoding of everything that is not unreserved */
 /* Text of one object: without managedFields, parsed. depth as in kube_strip_managed_fields. */
 SL_MUST int kube_parse(char *text, size_t len, unsigned depth, struct sl_json **ret, struct sl_err *err);
@@ -49,7 +50,7 @@ SL_MUST int kube_parse(char *text, size_t len, unsigned depth, struct sl_json **
 /* Times that tests shorten. */
 struct kube_tuning {
     int64_t watch_backoff_ms, watch_backoff_max_ms, watch_header_ms, absent_retry_ms, calm_ms;
-    int64_t watch_seconds; /* least timeoutSeconds of a watch; up to twice that */
+    int64_t watch_seconds;        /* least timeoutSeconds of a watch; up to twice that */
     int64_t request_ms, lease_ms; /* a request's time from its first attempt to its answer */
     int64_t request_backoff_ms, connect_ms;
     int64_t slice_ms;
@@ -65,17 +66,19 @@ struct kube_lane {
 };
 void kube_request_send(struct sl_cluster *cluster, const struct sl_request *request);
 void kube_requests_run(struct kube_client *c, int64_t now);
-int64_t kube_requests_next(const struct kube_client *c, int64_t now); /* when run is wanted again; INT64_MAX: not by time */
+int64_t kube_requests_next(const struct kube_client *c,
+                           int64_t now); /* when run is wanted again; INT64_MAX: not by time */
 void kube_requests_cancel(struct kube_client *c);
 
 /* ---- watches (reflector.c) ---- */
 
 struct kube_watch;
-struct sl_watch *kube_watch_start(struct sl_cluster *cluster, const struct sl_resource *resource, const struct sl_watch_options *options,
-                                  sl_watch_fn fn, void *payload);
+struct sl_watch *kube_watch_start(struct sl_cluster *cluster, const struct sl_resource *resource,
+                                  const struct sl_watch_options *options, sl_watch_fn fn, void *payload);
 bool kube_watch_synced(const struct sl_watch *w);
 int64_t kube_watch_age_ms(const struct sl_watch *w);
-/* Starts what is due and delivers what has arrived, for at most until_ms; true when something was delivered or more is waiting. */
+/* Starts what is due and delivers what has arrived, for at most until_ms; true when something was delivered or more is
+ * waiting. */
 bool kube_watch_run(struct kube_watch *w, int64_t now, int64_t until_ms);
 bool kube_watch_has_backlog(const struct kube_watch *w);
 size_t kube_watch_waiting(const struct kube_watch *w); /* bytes that have arrived and are not delivered */

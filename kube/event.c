@@ -1,7 +1,7 @@
 /*
- * Events. What was said is remembered under everything that makes it the same; a repetition within ten minutes of the last only counts, and
- * the count is written when the last write about it is five minutes old. So an object that waits for a day costs one event and a patch every
- * five minutes at most, and only while it is still talked about.
+ * Events. What was said is remembered under everything that makes it the same; a repetition within ten minutes of the
+ * last only counts, and the count is written when the last write about it is five minutes old. So an object that waits
+ * for a day costs one event and a patch every five minutes at most, and only while it is still talked about.
  */
 #include "sluice/kube/event.h"
 
@@ -88,14 +88,15 @@ static void repeat(struct sl_events *e, struct said *s, int64_t now) {
     struct sl_json *body = sl_json_new_object(), *series = sl_json_make_object(body, "series");
     sl_json_set_int(series, "count", s->count);
     sl_json_set_str(series, "lastObservedTime", sl_time_format_micro(sl_cluster_wall_ms(e->cluster), time));
-    struct sl_request q = {.verb = SL_MERGE_PATCH, .resource = &events, .ns = s->ns, .name = s->name, .body = body, .lane = SL_LANE_EVENT};
+    struct sl_request q = {
+        .verb = SL_MERGE_PATCH, .resource = &events, .ns = s->ns, .name = s->name, .body = body, .lane = SL_LANE_EVENT};
     sl_cluster_send(e->cluster, &q);
 }
 
 static void make_room_in_memory(struct sl_events *e, int64_t now) {
     if (e->known.count < MAX_KNOWN)
         return;
-    SL_MAP_EACH(&e->known, m) {
+    SL_MAP_EACH (&e->known, m) {
         struct said *s = m->value;
         if (now - s->last_ms < SAME_MS)
             continue;
@@ -137,12 +138,15 @@ static struct sl_json *make_event(const struct sl_events *e, const struct said *
     return event;
 }
 
-void sl_events_emit(struct sl_events *e, const char *controller, const struct sl_json *regarding, bool warning, const char *reason,
-                    const char *action, const char *note) {
-    SL_AUTO_FREE char *short_note = cut(note, MAX_NOTE), *short_reason = cut(reason, MAX_WORD), *short_action = cut(action, MAX_WORD);
-    const char *ns = sl_json_path_str(regarding, "metadata.namespace", ""), *name = sl_json_path_str(regarding, "metadata.name", "");
-    SL_AUTO_FREE char *key = sl_xprintf("%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%d\x1f%s\x1f%s", sl_json_get_str(regarding, "kind", ""), ns, name,
-                                        sl_json_path_str(regarding, "metadata.uid", ""), controller, warning, short_reason, short_note);
+void sl_events_emit(struct sl_events *e, const char *controller, const struct sl_json *regarding, bool warning,
+                    const char *reason, const char *action, const char *note) {
+    SL_AUTO_FREE char *short_note = cut(note, MAX_NOTE), *short_reason = cut(reason, MAX_WORD),
+                      *short_action = cut(action, MAX_WORD);
+    const char *ns = sl_json_path_str(regarding, "metadata.namespace", ""),
+               *name = sl_json_path_str(regarding, "metadata.name", "");
+    SL_AUTO_FREE char *key =
+        sl_xprintf("%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%d\x1f%s\x1f%s", sl_json_get_str(regarding, "kind", ""), ns, name,
+                   sl_json_path_str(regarding, "metadata.uid", ""), controller, warning, short_reason, short_note);
     int64_t now = sl_cluster_mono_ms(e->cluster);
     struct said *s = sl_map_get(&e->known, key);
     if (s && now - s->last_ms < SAME_MS) {

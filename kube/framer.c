@@ -1,7 +1,8 @@
 /*
- * The buffer is one array: consumed bytes in front, then a complete object that was handed out last, then what waits. It is moved together
- * only when it must grow, and shrinks back when a large object has gone. For list pages a byte-wise scanner follows strings and nesting;
- * bytes outside of items go to `rest`, which at the end is the page with "items":[] and is parsed like any object.
+ * The buffer is one array: consumed bytes in front, then a complete object that was handed out last, then what waits.
+ * It is moved together only when it must grow, and shrinks back when a large object has gone. For list pages a
+ * byte-wise scanner follows strings and nesting; bytes outside of items go to `rest`, which at the end is the page with
+ * "items":[] and is parsed like any object.
  */
 #include "framer.h"
 
@@ -43,7 +44,9 @@ void kube_framer_reset(struct kube_framer *f, enum kube_framing framing) {
     }
 }
 
-size_t kube_framer_pending(const struct kube_framer *f) { return f->end - f->start; }
+size_t kube_framer_pending(const struct kube_framer *f) {
+    return f->end - f->start;
+}
 
 static void compact(struct kube_framer *f) {
     size_t n = f->end - f->start;

@@ -1,6 +1,7 @@
 /*
- * A kubeconfig is checked in the order client-go reads it: context, cluster, user. What we cannot do (proxies, credential plugins, passwords,
- * impersonation) is refused by name, since ignoring it would connect as somebody else or not at all.
+ * A kubeconfig is checked in the order client-go reads it: context, cluster, user. What we cannot do (proxies,
+ * credential plugins, passwords, impersonation) is refused by name, since ignoring it would connect as somebody else or
+ * not at all.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ void kube_config_done(struct kube_config *c) {
 
 /* The entry called name in list `plural` (members: name, singular); NULL when absent. */
 static const struct sl_json *find_entry(const struct sl_json *doc, const char *plural, const char *name) {
-    SL_JSON_ITEMS(sl_json_get(doc, plural), e) {
+    SL_JSON_ITEMS (sl_json_get(doc, plural), e) {
         if (!strcmp(sl_json_get_str(e.value, "name", ""), name))
             return e.value;
     }
@@ -37,7 +38,8 @@ static const struct sl_json *find_entry(const struct sl_json *doc, const char *p
 }
 
 /* Text members only; anything else under that name is an error. *ret stays NULL when the member is absent or "". */
-static int text_of(const struct sl_json *object, const char *where, const char *key, const char **ret, struct sl_err *err) {
+static int text_of(const struct sl_json *object, const char *where, const char *key, const char **ret,
+                   struct sl_err *err) {
     const struct sl_json *v = sl_json_get(object, key);
     if (sl_json_is_null(v))
         return 0;
@@ -49,8 +51,8 @@ static int text_of(const struct sl_json *object, const char *where, const char *
 }
 
 /* `key`-data in line (base64), else `key` as a path. */
-static int read_source(const struct sl_json *object, const char *where, const char *key, const char *folder, struct kube_source *s,
-                       struct sl_err *err) {
+static int read_source(const struct sl_json *object, const char *where, const char *key, const char *folder,
+                       struct kube_source *s, struct sl_err *err) {
     SL_AUTO_FREE char *data_key = sl_xprintf("%s-data", key);
     const char *data = NULL, *path = NULL;
     int rc = text_of(object, where, data_key, &data, err);
@@ -74,7 +76,8 @@ static int read_source(const struct sl_json *object, const char *where, const ch
 }
 
 static bool is_loopback(const char *host) {
-    return !strncmp(host, "127.", 4) || !strncmp(host, "[::1]", 5) || (!strncasecmp(host, "localhost", 9) && strchr(":/", host[9]));
+    return !strncmp(host, "127.", 4) || !strncmp(host, "[::1]", 5) ||
+           (!strncasecmp(host, "localhost", 9) && strchr(":/", host[9]));
 }
 
 static int check_server(const char *server, struct sl_err *err) {
@@ -83,10 +86,12 @@ static int check_server(const char *server, struct sl_err *err) {
     if ((!https && !http) || !*host || *host == '/' || *host == ':')
         return sl_err_set(err, SL_INVALID, "cluster.server \"%s\" must be a URL that begins with https://", server);
     if (http && !is_loopback(host))
-        return sl_err_set(err, SL_INVALID, "cluster.server \"%s\" must be https (http is accepted for a loopback address only)", server);
+        return sl_err_set(err, SL_INVALID,
+                          "cluster.server \"%s\" must be https (http is accepted for a loopback address only)", server);
     for (const char *p = server; *p; p++) {
         if ((unsigned char)*p <= ' ' || (unsigned char)*p >= 0x7f || strchr("@?#\"\\", *p))
-            return sl_err_set(err, SL_INVALID, "cluster.server may not contain white space, user names, a query or a fragment");
+            return sl_err_set(err, SL_INVALID,
+                              "cluster.server may not contain white space, user names, a query or a fragment");
     }
     return 0;
 }
@@ -111,7 +116,8 @@ static int read_cluster(struct kube_config *c, const struct sl_json *cluster, co
         return sl_err_set(err, SL_INVALID, "cluster.insecure-skip-tls-verify must be true or false");
     c->insecure = sl_json_bool(insecure, false);
     if (c->insecure && (c->ca.path || c->ca.inline_data.data))
-        return sl_err_set(err, SL_INVALID, "cluster.certificate-authority and cluster.insecure-skip-tls-verify exclude each other");
+        return sl_err_set(err, SL_INVALID,
+                          "cluster.certificate-authority and cluster.insecure-skip-tls-verify exclude each other");
     rc = check_server(server, err);
     if (rc)
         return rc;
@@ -162,7 +168,8 @@ static int read_user(struct kube_config *c, const struct sl_json *user, const ch
     return 0;
 }
 
-static int read_doc(struct kube_config *c, const struct sl_json *doc, const char *folder, const char *context, struct sl_err *err) {
+static int read_doc(struct kube_config *c, const struct sl_json *doc, const char *folder, const char *context,
+                    struct sl_err *err) {
     const char *current = NULL, *cluster_name = NULL, *user_name = NULL;
     int rc = text_of(doc, "kubeconfig", "current-context", &current, err);
     if (rc)
@@ -181,8 +188,8 @@ static int read_doc(struct kube_config *c, const struct sl_json *doc, const char
         return rc;
     const struct sl_json *cluster = cluster_name ? find_entry(doc, "clusters", cluster_name) : NULL;
     if (!cluster)
-        return sl_err_set(err, SL_NOT_FOUND, "clusters: there is none called \"%s\" (context \"%s\")", cluster_name ? cluster_name : "",
-                          context);
+        return sl_err_set(err, SL_NOT_FOUND, "clusters: there is none called \"%s\" (context \"%s\")",
+                          cluster_name ? cluster_name : "", context);
     rc = read_cluster(c, sl_json_get(cluster, "cluster"), folder, err);
     if (rc)
         return sl_err_wrap(err, "cluster \"%s\"", cluster_name);
@@ -193,7 +200,8 @@ static int read_doc(struct kube_config *c, const struct sl_json *doc, const char
     return rc ? sl_err_wrap(err, "user \"%s\"", user_name) : 0;
 }
 
-int kube_config_parse(struct kube_config *ret, const char *text, size_t len, const char *folder, const char *context, struct sl_err *err) {
+int kube_config_parse(struct kube_config *ret, const char *text, size_t len, const char *folder, const char *context,
+                      struct sl_err *err) {
     SL_AUTO_JSON *docs = NULL;
     int rc = sl_yaml_parse(text, len, false, &docs, NULL, err);
     if (rc)
@@ -221,9 +229,11 @@ int kube_config_load(struct kube_config *ret, const char *path, const char *cont
     return rc ? sl_err_wrap(err, "kubeconfig %s", path) : 0;
 }
 
-int kube_config_in_cluster(struct kube_config *ret, const char *folder, const char *host, const char *port, struct sl_err *err) {
+int kube_config_in_cluster(struct kube_config *ret, const char *folder, const char *host, const char *port,
+                           struct sl_err *err) {
     if (!host || !*host || !port || !*port)
-        return sl_err_set(err, SL_INVALID, "no kubeconfig was given, and this is no pod: KUBERNETES_SERVICE_HOST or _PORT is not set");
+        return sl_err_set(err, SL_INVALID,
+                          "no kubeconfig was given, and this is no pod: KUBERNETES_SERVICE_HOST or _PORT is not set");
     struct kube_config c = {0};
     c.server = sl_xprintf(strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s", host, port);
     c.ca.path = sl_xprintf("%s/ca.crt", folder);

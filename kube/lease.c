@@ -1,7 +1,8 @@
 /*
- * Leader election. Of the Lease we believe only what the server stored: every write carries the resourceVersion it was based on, so of two
- * replicas that try at once one gets a conflict. Clocks of different machines are never compared: a rival's lease counts as expired when its
- * resourceVersion has not changed for its duration on our own monotonic clock. Our own counts from the moment a renewal was sent.
+ * Leader election. Of the Lease we believe only what the server stored: every write carries the resourceVersion it was
+ * based on, so of two replicas that try at once one gets a conflict. Clocks of different machines are never compared: a
+ * rival's lease counts as expired when its resourceVersion has not changed for its duration on our own monotonic clock.
+ * Our own counts from the moment a renewal was sent.
  *
  *   tick -> GET -> (absent) CREATE, (free, ours or expired) PATCH, (held by another) wait
  *   tick while we have it -> PATCH with the resourceVersion of our last write
@@ -18,23 +19,26 @@ struct sl_lease {
     struct sl_cluster *cluster;
     char *ns, *name, *identity;
     int64_t duration_ms, renew_deadline_ms, retry_ms;
-    char *rv;            /* of what we saw or wrote last; NULL: unknown */
-    char *holder;        /* in that version */
-    int64_t changed_ms;  /* when we first saw that version */
-    int64_t rival_ms;    /* duration that version claims */
-    int64_t rival_until; /* until then a rival may believe to have it, even when the Lease is gone; INT64_MIN: no rival */
+    char *rv;           /* of what we saw or wrote last; NULL: unknown */
+    char *holder;       /* in that version */
+    int64_t changed_ms; /* when we first saw that version */
+    int64_t rival_ms;   /* duration that version claims */
+    int64_t
+        rival_until; /* until then a rival may believe to have it, even when the Lease is gone; INT64_MIN: no rival */
     int64_t transitions;
-    int64_t tried_ms;    /* start of the last round; INT64_MIN: none yet */
-    int64_t sent_ms;     /* of the write under way */
-    int64_t renewed_ms;  /* sending time of the last write that succeeded */
-    bool ours;           /* the last thing we know is that the lease is ours */
-    bool stale; /* a write's outcome is unknown: rv is not what to base the next write on */
+    int64_t tried_ms;   /* start of the last round; INT64_MIN: none yet */
+    int64_t sent_ms;    /* of the write under way */
+    int64_t renewed_ms; /* sending time of the last write that succeeded */
+    bool ours;          /* the last thing we know is that the lease is ours */
+    bool stale;         /* a write's outcome is unknown: rv is not what to base the next write on */
     bool busy, releasing, released, freed;
 };
 
 static const struct sl_resource leases = {"coordination.k8s.io", "v1", "leases", "Lease", true};
 
-static int64_t now_ms(const struct sl_lease *l) { return sl_cluster_mono_ms(l->cluster); }
+static int64_t now_ms(const struct sl_lease *l) {
+    return sl_cluster_mono_ms(l->cluster);
+}
 
 struct sl_lease *sl_lease_new(struct sl_cluster *c, const struct sl_lease_options *o) {
     struct sl_lease *l = sl_xalloc(sizeof *l);
@@ -69,8 +73,14 @@ void sl_lease_free(struct sl_lease *l) {
 }
 
 static void send(struct sl_lease *l, enum sl_verb verb, struct sl_json *take_body, sl_reply_fn done) {
-    struct sl_request q = {.verb = verb, .resource = &leases, .ns = l->ns, .name = verb == SL_CREATE ? NULL : l->name, .body = take_body,
-                           .lane = SL_LANE_LEASE, .done = done, .payload = l};
+    struct sl_request q = {.verb = verb,
+                           .resource = &leases,
+                           .ns = l->ns,
+                           .name = verb == SL_CREATE ? NULL : l->name,
+                           .body = take_body,
+                           .lane = SL_LANE_LEASE,
+                           .done = done,
+                           .payload = l};
     l->busy = true;
     sl_cluster_send(l->cluster, &q);
 }
@@ -123,8 +133,8 @@ static void on_written(void *payload, const struct sl_reply *reply) {
     if (settle(l, reply))
         return;
     if (reply->code || !reply->object) {
-        /* Lost to another, or nobody knows: look before the next attempt. Until the deadline of the last success it is still ours, unless
-         * the server said that somebody wrote or deleted it. */
+        /* Lost to another, or nobody knows: look before the next attempt. Until the deadline of the last success it is
+         * still ours, unless the server said that somebody wrote or deleted it. */
         if ((reply->code == SL_CONFLICT || reply->code == SL_NOT_FOUND) && !reply->unknown)
             l->ours = false;
         l->stale = true;
@@ -158,7 +168,9 @@ static void write_lease(struct sl_lease *l, bool give_up) {
     send(l, l->rv ? SL_MERGE_PATCH : SL_CREATE, body, on_written);
 }
 
-static bool may_take(const struct sl_lease *l) { return now_ms(l) >= l->rival_until; }
+static bool may_take(const struct sl_lease *l) {
+    return now_ms(l) >= l->rival_until;
+}
 
 static void on_read(void *payload, const struct sl_reply *reply) {
     struct sl_lease *l = payload;

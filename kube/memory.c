@@ -1,7 +1,7 @@
 /*
- * The in-memory cluster: virtual time, requests, watches, faults. Everything that happens is an item of one heap ordered by (due, seq), so a
- * run is a pure function of calls and seed. Invariant: `busy` counts the items that are not mere timers; when it is 0 and nothing is
- * called, only the passing of time changes anything.
+ * The in-memory cluster: virtual time, requests, watches, faults. Everything that happens is an item of one heap
+ * ordered by (due, seq), so a run is a pure function of calls and seed. Invariant: `busy` counts the items that are not
+ * mere timers; when it is 0 and nothing is called, only the passing of time changes anything.
  */
 #include "memory_internal.h"
 
@@ -12,12 +12,16 @@
 #include "sluice/base/mem.h"
 
 #define DEFAULT_START_MS 1767225600000 /* 2026-01-01T00:00:00Z */
-#define FIRST_MONO_MS    1000 /* not 0, which callers may take for "never" */
+#define FIRST_MONO_MS    1000          /* not 0, which callers may take for "never" */
 #define RECONNECT_MS     1000
 #define BOOKMARK_MS      60000 /* a healthy watch hears at least this often */
 
-static struct mem *of(struct sl_cluster *c) { return (struct mem *)(void *)c; }
-static const struct mem *of_const(const struct sl_cluster *c) { return (const struct mem *)(const void *)c; }
+static struct mem *of(struct sl_cluster *c) {
+    return (struct mem *)(void *)c;
+}
+static const struct mem *of_const(const struct sl_cluster *c) {
+    return (const struct mem *)(const void *)c;
+}
 
 /* splitmix64: small, and any seed will do. */
 uint64_t mem_random(struct mem *m) {
@@ -28,13 +32,21 @@ uint64_t mem_random(struct mem *m) {
 }
 
 /* Without a fault configured no number is drawn, so that switching faults off does not change uids. */
-bool mem_draw(struct mem *m, unsigned per_mille) { return per_mille && mem_random(m) % 1000 < per_mille; }
-int64_t mem_delay(struct mem *m) { return m->faults.delay_ms ? (int64_t)(mem_random(m) % (m->faults.delay_ms + 1ull)) : 0; }
-int64_t mem_wall_ms(const struct mem *m) { return m->start_wall_ms + m->now - FIRST_MONO_MS; }
+bool mem_draw(struct mem *m, unsigned per_mille) {
+    return per_mille && mem_random(m) % 1000 < per_mille;
+}
+int64_t mem_delay(struct mem *m) {
+    return m->faults.delay_ms ? (int64_t)(mem_random(m) % (m->faults.delay_ms + 1ull)) : 0;
+}
+int64_t mem_wall_ms(const struct mem *m) {
+    return m->start_wall_ms + m->now - FIRST_MONO_MS;
+}
 
 /* ---- the heap ---- */
 
-static bool is_timer(enum mem_kind kind) { return kind == MEM_JOB_TIMER || kind == MEM_JOB_TTL; }
+static bool is_timer(enum mem_kind kind) {
+    return kind == MEM_JOB_TIMER || kind == MEM_JOB_TTL;
+}
 static bool before(const struct mem_item *a, const struct mem_item *b) {
     return a->due != b->due ? a->due < b->due : a->seq < b->seq;
 }
@@ -141,14 +153,16 @@ static void send_request(struct sl_cluster *cluster, const struct sl_request *re
 }
 
 static struct sl_json *failure(int status, const char *text) {
-    struct sl_json *s = sl_json_fromf("{'kind':'Status','apiVersion':'v1','metadata':{},'status':'Failure','code':%d}", status);
+    struct sl_json *s =
+        sl_json_fromf("{'kind':'Status','apiVersion':'v1','metadata':{},'status':'Failure','code':%d}", status);
     sl_json_set_str(s, "message", text);
-    sl_json_set_str(s, "reason", status == 404   ? "NotFound"
-                                 : status == 409 ? "Conflict"
-                                 : status == 403 ? "Forbidden"
-                                 : status == 422 ? "Invalid"
-                                 : status == 503 ? "ServiceUnavailable"
-                                                 : "Unknown");
+    sl_json_set_str(s, "reason",
+                    status == 404   ? "NotFound"
+                    : status == 409 ? "Conflict"
+                    : status == 403 ? "Forbidden"
+                    : status == 422 ? "Invalid"
+                    : status == 503 ? "ServiceUnavailable"
+                                    : "Unknown");
     return s;
 }
 
@@ -183,7 +197,7 @@ static bool inject(struct mem *m, struct mem_call *c, bool *lost_reply) {
 static void execute(struct mem *m, struct mem_call *c) {
     bool lost_reply = false;
     if (!inject(m, c, &lost_reply)) {
-        struct mem_write w = {c->r.verb, c->r.resource, c->r.ns,    c->r.name,       c->r.subresource, c->r.query,
+        struct mem_write w = {c->r.verb, c->r.resource,      c->r.ns,    c->r.name,      c->r.subresource, c->r.query,
                               c->r.body, c->r.field_manager, c->r.force, MEM_USER_CLIENT};
         struct sl_err err = SL_ERR_INIT;
         c->code = mem_do(m, &w, &c->object, &c->status, &err);
@@ -221,10 +235,12 @@ static bool selects(const struct mem_watch *w, const struct sl_json *object) {
         return false;
     if (w->ns && w->resource->namespaced && strcmp(w->ns, sl_json_path_str(object, "metadata.namespace", "")))
         return false;
-    return sl_label_selector_match(w->label_selector, object, NULL) && sl_field_selector_match(w->field_selector, object, NULL);
+    return sl_label_selector_match(w->label_selector, object, NULL) &&
+           sl_field_selector_match(w->field_selector, object, NULL);
 }
 
-static void queue_event(struct mem *m, struct mem_watch *w, enum sl_watch_what what, const char *key, const struct sl_json *object) {
+static void queue_event(struct mem *m, struct mem_watch *w, enum sl_watch_what what, const char *key,
+                        const struct sl_json *object) {
     int64_t due = m->now + mem_delay(m);
     if (due < w->cut_until)
         due = w->cut_until;
@@ -245,7 +261,8 @@ static void start_list(struct mem *m, struct mem_watch *w, int64_t due) {
     mem_push(m, MEM_LIST, due)->watch = w;
 }
 
-void mem_notify(struct mem *m, struct mem_table *t, const char *key, const struct sl_json *old, const struct sl_json *now) {
+void mem_notify(struct mem *m, struct mem_table *t, const char *key, const struct sl_json *old,
+                const struct sl_json *now) {
     for (size_t i = 0; i < t->watch_count; i++) {
         struct mem_watch *w = t->watches[i];
         bool had = selects(w, old), has = selects(w, now);
@@ -262,7 +279,9 @@ void mem_notify(struct mem *m, struct mem_table *t, const char *key, const struc
     }
 }
 
-static const char *uid_of(const struct sl_json *object) { return sl_json_path_str(object, "metadata.uid", ""); }
+static const char *uid_of(const struct sl_json *object) {
+    return sl_json_path_str(object, "metadata.uid", "");
+}
 
 /* What the client's reflector does with a list: deletions that were missed, then everything, then SYNCED. */
 static void list_for(struct mem *m, struct mem_watch *w) {
@@ -331,8 +350,12 @@ static struct sl_watch *start_watch(struct sl_cluster *c, const struct sl_resour
     return &w->base;
 }
 
-static const struct mem_watch *watch_of(const struct sl_watch *w) { return (const struct mem_watch *)(const void *)w; }
-static bool watch_synced(const struct sl_watch *w) { return watch_of(w)->synced; }
+static const struct mem_watch *watch_of(const struct sl_watch *w) {
+    return (const struct mem_watch *)(const void *)w;
+}
+static bool watch_synced(const struct sl_watch *w) {
+    return watch_of(w)->synced;
+}
 
 static int64_t watch_age_ms(const struct sl_watch *base) {
     const struct mem_watch *w = watch_of(base);
@@ -383,10 +406,18 @@ static void step(struct sl_cluster *c, int64_t timeout_ms) {
     run_due(m);
 }
 
-static unsigned pending(const struct sl_cluster *c, enum sl_lane lane) { return of_const(c)->pending[lane]; }
-static void wakeup(struct sl_cluster *c) { (void)c; /* a step never waits */ }
-static int64_t wall_ms(const struct sl_cluster *c) { return mem_wall_ms(of_const(c)); }
-static int64_t mono_ms(const struct sl_cluster *c) { return of_const(c)->now; }
+static unsigned pending(const struct sl_cluster *c, enum sl_lane lane) {
+    return of_const(c)->pending[lane];
+}
+static void wakeup(struct sl_cluster *c) {
+    (void)c; /* a step never waits */
+}
+static int64_t wall_ms(const struct sl_cluster *c) {
+    return mem_wall_ms(of_const(c));
+}
+static int64_t mono_ms(const struct sl_cluster *c) {
+    return of_const(c)->now;
+}
 
 static void free_chain(struct mem *m, struct mem_call *c) {
     while (c) {
@@ -397,7 +428,7 @@ static void free_chain(struct mem *m, struct mem_call *c) {
 }
 
 static void free_watch(struct mem_watch *w) {
-    SL_MAP_EACH(&w->known, e) {
+    SL_MAP_EACH (&w->known, e) {
         sl_json_unref(e->value);
     }
     sl_map_done(&w->known, NULL);
@@ -450,19 +481,22 @@ static int do_now(struct sl_cluster *c, const struct mem_write *w, struct sl_jso
     return 0;
 }
 
-int sl_memory_create(struct sl_cluster *c, const struct sl_resource *r, const struct sl_json *object, struct sl_json **ret,
+int sl_memory_create(struct sl_cluster *c, const struct sl_resource *r, const struct sl_json *object,
+                     struct sl_json **ret, struct sl_err *err) {
+    struct mem_write w = {
+        .verb = SL_CREATE, .resource = r, .name = sl_json_path_str(object, "metadata.name", NULL), .body = object};
+    return do_now(c, &w, ret, err);
+}
+
+int sl_memory_merge(struct sl_cluster *c, const struct sl_resource *r, const char *ns, const char *name,
+                    const char *subresource, const struct sl_json *patch, struct sl_json **ret, struct sl_err *err) {
+    struct mem_write w = {
+        .verb = SL_MERGE_PATCH, .resource = r, .ns = ns, .name = name, .subresource = subresource, .body = patch};
+    return do_now(c, &w, ret, err);
+}
+
+int sl_memory_delete(struct sl_cluster *c, const struct sl_resource *r, const char *ns, const char *name,
                      struct sl_err *err) {
-    struct mem_write w = {.verb = SL_CREATE, .resource = r, .name = sl_json_path_str(object, "metadata.name", NULL), .body = object};
-    return do_now(c, &w, ret, err);
-}
-
-int sl_memory_merge(struct sl_cluster *c, const struct sl_resource *r, const char *ns, const char *name, const char *subresource,
-                    const struct sl_json *patch, struct sl_json **ret, struct sl_err *err) {
-    struct mem_write w = {.verb = SL_MERGE_PATCH, .resource = r, .ns = ns, .name = name, .subresource = subresource, .body = patch};
-    return do_now(c, &w, ret, err);
-}
-
-int sl_memory_delete(struct sl_cluster *c, const struct sl_resource *r, const char *ns, const char *name, struct sl_err *err) {
     struct mem_write w = {.verb = SL_DELETE, .resource = r, .ns = ns, .name = name};
     return do_now(c, &w, NULL, err);
 }
@@ -489,4 +523,6 @@ bool sl_memory_idle(struct sl_cluster *c, int64_t *ret_next_ms) {
     return !m->busy;
 }
 
-void sl_memory_set_faults(struct sl_cluster *c, const struct sl_memory_faults *faults) { of(c)->faults = *faults; }
+void sl_memory_set_faults(struct sl_cluster *c, const struct sl_memory_faults *faults) {
+    of(c)->faults = *faults;
+}

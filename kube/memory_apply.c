@@ -1,6 +1,7 @@
 /*
- * Server-side apply over plain trees. Ownership is a tree per field manager: exactly what it applied last. A list whose field name is in
- * list_keys is a map by that member; a list of the set kind is a set of strings; every other list is one value.
+ * Server-side apply over plain trees. Ownership is a tree per field manager: exactly what it applied last. A list whose
+ * field name is in list_keys is a map by that member; a list of the set kind is a set of strings; every other list is
+ * one value.
  */
 #include "memory_internal.h"
 
@@ -11,10 +12,14 @@
 static const struct {
     const char *field, *key; /* key "": a set of strings */
 } list_keys[] = {
-    {"conditions", "type"},        {"podSetAssignments", "name"}, {"admissionChecks", "name"}, {"podSets", "name"},
-    {"flavors", "name"},           {"reclaimablePods", "name"},   {"ownerReferences", "uid"},  {"finalizers", ""},
-    {"containers", "name"},        {"initContainers", "name"},    {"volumes", "name"},         {"env", "name"},
-    {"schedulingGates", "name"},   {"flavorsUsage", "name"},      {"resources", "name"},       {"flavorsReservation", "name"},
+    {"conditions", "type"},      {"podSetAssignments", "name"},
+    {"admissionChecks", "name"}, {"podSets", "name"},
+    {"flavors", "name"},         {"reclaimablePods", "name"},
+    {"ownerReferences", "uid"},  {"finalizers", ""},
+    {"containers", "name"},      {"initContainers", "name"},
+    {"volumes", "name"},         {"env", "name"},
+    {"schedulingGates", "name"}, {"flavorsUsage", "name"},
+    {"resources", "name"},       {"flavorsReservation", "name"},
 };
 
 static const char *list_key(const char *field, const struct sl_json *list) {
@@ -33,7 +38,7 @@ static const char *list_key(const char *field, const struct sl_json *list) {
 /* Index of the item of list that stands for the same thing as item; -1 when there is none. */
 static int64_t find(const struct sl_json *list, const char *key, const struct sl_json *item) {
     const struct sl_json *want = *key ? sl_json_get(item, key) : item;
-    SL_JSON_ITEMS(list, e) {
+    SL_JSON_ITEMS (list, e) {
         if (want && sl_json_equal(*key ? sl_json_get(e.value, key) : e.value, want))
             return (int64_t)e.i;
     }
@@ -45,11 +50,12 @@ static const struct sl_json *find_item(const struct sl_json *list, const char *k
 }
 
 struct sl_json *mem_applied(const struct sl_json *body, const char *subresource, bool has_status) {
-    static const char *const identity[] = {"name",       "namespace",         "uid",           "resourceVersion", "creationTimestamp",
-                                           "generation", "deletionTimestamp", "managedFields", "generateName"};
+    static const char *const identity[] = {
+        "name",       "namespace",         "uid",           "resourceVersion", "creationTimestamp",
+        "generation", "deletionTimestamp", "managedFields", "generateName"};
     struct sl_json *applied = sl_json_new_object();
     bool status_only = !strcmp(subresource, "status");
-    SL_JSON_EACH(body, e) {
+    SL_JSON_EACH (body, e) {
         bool is_status = !strcmp(e.key, "status");
         if (!strcmp(e.key, "apiVersion") || !strcmp(e.key, "kind") || (status_only && !is_status) ||
             (!status_only && is_status && has_status))
@@ -63,7 +69,7 @@ struct sl_json *mem_applied(const struct sl_json *body, const char *subresource,
 }
 
 void mem_apply_merge(struct sl_json *into, const struct sl_json *from) {
-    SL_JSON_EACH(from, e) {
+    SL_JSON_EACH (from, e) {
         if (sl_json_is_null(e.value))
             continue;
         struct sl_json *have = sl_json_mut(into, e.key);
@@ -71,7 +77,7 @@ void mem_apply_merge(struct sl_json *into, const struct sl_json *from) {
         if (sl_json_is_object(e.value) && sl_json_is_object(have)) {
             mem_apply_merge(have, e.value);
         } else if (key && sl_json_is_array(have)) {
-            SL_JSON_ITEMS(e.value, item) {
+            SL_JSON_ITEMS (e.value, item) {
                 int64_t i = find(have, key, item.value);
                 if (i < 0)
                     sl_json_append(have, sl_json_copy(item.value));
@@ -89,7 +95,7 @@ static void give_up(struct sl_json *live, const struct sl_json *before, const st
 
 static void give_up_items(struct sl_json *live, const char *key, const struct sl_json *before,
                           const struct sl_json *applied, const struct sl_json *kept) {
-    SL_JSON_ITEMS(before, e) {
+    SL_JSON_ITEMS (before, e) {
         int64_t i = find(live, key, e.value);
         if (i < 0)
             continue;
@@ -103,7 +109,7 @@ static void give_up_items(struct sl_json *live, const char *key, const struct sl
 
 static void give_up(struct sl_json *live, const struct sl_json *before, const struct sl_json *applied,
                     const struct sl_json *kept) {
-    SL_JSON_EACH(before, e) {
+    SL_JSON_EACH (before, e) {
         struct sl_json *have = sl_json_mut(live, e.key);
         const struct sl_json *now = sl_json_get(applied, e.key), *others = sl_json_get(kept, e.key);
         const char *key = list_key(e.key, e.value);
@@ -132,7 +138,7 @@ struct sl_json *mem_apply(struct sl_json *live, const struct sl_json *before, co
 }
 
 bool mem_apply_conflict(const struct sl_json *mine, const struct sl_json *theirs, struct sl_buf *path) {
-    SL_JSON_EACH(mine, e) {
+    SL_JSON_EACH (mine, e) {
         const struct sl_json *other = sl_json_get(theirs, e.key);
         const char *key = list_key(e.key, e.value);
         size_t len = path->len;
@@ -143,7 +149,7 @@ bool mem_apply_conflict(const struct sl_json *mine, const struct sl_json *theirs
             if (mem_apply_conflict(e.value, other, path))
                 return true;
         } else if (key && sl_json_is_array(other)) {
-            SL_JSON_ITEMS(e.value, item) {
+            SL_JSON_ITEMS (e.value, item) {
                 const struct sl_json *same = find_item(other, key, item.value);
                 if (same && *key && mem_apply_conflict(item.value, same, path))
                     return true;
@@ -163,7 +169,7 @@ bool mem_apply_conflict(const struct sl_json *mine, const struct sl_json *theirs
 static char **keys_of(const struct sl_json *object) {
     char **keys = sl_xalloc((sl_json_len(object) + 1) * sizeof *keys);
     size_t n = 0;
-    SL_JSON_EACH(object, e) {
+    SL_JSON_EACH (object, e) {
         keys[n++] = sl_xstrdup(e.key);
     }
     return keys;

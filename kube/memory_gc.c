@@ -1,6 +1,6 @@
 /*
- * Garbage collection of the in-memory cluster: dependents of dead owners, foreground and orphan deletion, and what was in a deleted
- * namespace. Its writes go through the front door, admission included, like those of the real controller.
+ * Garbage collection of the in-memory cluster: dependents of dead owners, foreground and orphan deletion, and what was
+ * in a deleted namespace. Its writes go through the front door, admission included, like those of the real controller.
  */
 #include "memory_internal.h"
 
@@ -12,19 +12,28 @@
 static const char *meta(const struct sl_json *object, const char *field) {
     return sl_json_get_str(sl_json_get(object, "metadata"), field, "");
 }
-static bool is_deleting(const struct sl_json *object) { return *meta(object, "deletionTimestamp") != 0; }
+static bool is_deleting(const struct sl_json *object) {
+    return *meta(object, "deletionTimestamp") != 0;
+}
 
 static void gc_write(struct mem *m, struct mem_object *o, enum sl_verb verb, const struct sl_json *body) {
     SL_AUTO_JSON *ret = NULL;
     SL_AUTO_FREE char *ns = sl_xstrdup(meta(o->json, "namespace")), *name = sl_xstrdup(meta(o->json, "name"));
-    struct mem_write w = {.verb = verb, .resource = o->table->resource, .ns = *ns ? ns : NULL, .name = name, .body = body, .user = MEM_USER_GC};
+    struct mem_write w = {.verb = verb,
+                          .resource = o->table->resource,
+                          .ns = *ns ? ns : NULL,
+                          .name = name,
+                          .body = body,
+                          .user = MEM_USER_GC};
     int status;
     struct sl_err err = SL_ERR_INIT;
-    if (mem_do(m, &w, &ret, &status, &err)) /* as the real one: a refused deletion is tried again when something changes */
+    if (mem_do(m, &w, &ret, &status,
+               &err)) /* as the real one: a refused deletion is tried again when something changes */
         return;
 }
 
-static void remove_from(struct mem *m, struct mem_object *o, const char *list_name, const char *key, const char *value) {
+static void remove_from(struct mem *m, struct mem_object *o, const char *list_name, const char *key,
+                        const char *value) {
     SL_AUTO_JSON *body = sl_json_copy(o->json);
     struct sl_json *items = sl_json_mut(sl_json_mut(body, "metadata"), list_name);
     for (size_t i = sl_json_len(items); i-- > 0;) {
@@ -51,7 +60,7 @@ void mem_gc_object(struct mem *m, const char *uid) {
     bool waiting = false;
     if (!sl_json_len(owners))
         return;
-    SL_JSON_ITEMS(owners, e) {
+    SL_JSON_ITEMS (owners, e) {
         alive += owner_lives(m, e.value, &waiting);
     }
     if (!alive) {
@@ -59,7 +68,7 @@ void mem_gc_object(struct mem *m, const char *uid) {
         return;
     }
     SL_AUTO_JSON *held = sl_json_ref(owners);
-    SL_JSON_ITEMS(held, e) {
+    SL_JSON_ITEMS (held, e) {
         o = sl_map_get(&m->by_uid, uid);
         const char *dead = sl_json_get_str(e.value, "uid", "");
         if (o && !sl_map_has(&m->by_uid, dead))

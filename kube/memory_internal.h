@@ -1,6 +1,7 @@
 /*
- * Parts of the in-memory cluster that its files share. Stored trees are never changed in place: a write builds a new tree and swaps the
- * pointer, so that watches, replies and reviews may hold references to what was current when they were made.
+ * Parts of the in-memory cluster that its files share. Stored trees are never changed in place: a write builds a new
+ * tree and swaps the pointer, so that watches, replies and reviews may hold references to what was current when they
+ * were made.
  */
 #ifndef SLUICE_KUBE_MEMORY_INTERNAL_H
 #define SLUICE_KUBE_MEMORY_INTERNAL_H
@@ -14,7 +15,8 @@ struct mem_watch;
 struct mem_table {
     char *id; /* group/plural: versions of one resource share a table, without conversion */
     const struct sl_resource *resource;
-    struct sl_map objects; /* namespace \x01 name -> struct mem_object, so that sorted keys are sorted by namespace, then name */
+    struct sl_map
+        objects; /* namespace \x01 name -> struct mem_object, so that sorted keys are sorted by namespace, then name */
     struct mem_watch **watches;
     size_t watch_count, watch_cap;
     bool has_status, has_generation;
@@ -107,9 +109,11 @@ uint64_t mem_random(struct mem *m);
 bool mem_draw(struct mem *m, unsigned per_mille);
 int64_t mem_delay(struct mem *m);
 int64_t mem_wall_ms(const struct mem *m);
-struct mem_item *mem_push(struct mem *m, enum mem_kind kind, int64_t due); /* seq and due set; fill in the rest at once */
+struct mem_item *mem_push(struct mem *m, enum mem_kind kind,
+                          int64_t due); /* seq and due set; fill in the rest at once */
 /* Tells the watches of the table that key went from old to now; either may be NULL. */
-void mem_notify(struct mem *m, struct mem_table *t, const char *key, const struct sl_json *old, const struct sl_json *now);
+void mem_notify(struct mem *m, struct mem_table *t, const char *key, const struct sl_json *old,
+                const struct sl_json *now);
 
 /* memory_store.c */
 struct mem_write {
@@ -125,8 +129,8 @@ struct mem_write {
 #define MEM_USER_ADMIN  "kubernetes-admin"
 #define MEM_USER_JOBS   "system:serviceaccount:kube-system:job-controller"
 #define MEM_USER_GC     "system:serviceaccount:kube-system:generic-garbage-collector"
-/* Does a request. *ret: owned reference to the stored (or deleted, or listed) tree, which must not be changed. Returns as struct sl_reply.code;
- * *ret_status gets the HTTP status in either case. */
+/* Does a request. *ret: owned reference to the stored (or deleted, or listed) tree, which must not be changed. Returns
+ * as struct sl_reply.code; *ret_status gets the HTTP status in either case. */
 int mem_do(struct mem *m, const struct mem_write *w, struct sl_json **ret, int *ret_status, struct sl_err *err);
 struct mem_table *mem_table(struct mem *m, const struct sl_resource *r);
 struct mem_object *mem_find(struct mem *m, const struct sl_resource *r, const char *ns, const char *name);
@@ -135,15 +139,18 @@ bool mem_has_finalizer(const struct sl_json *object, const char *name);
 void mem_store_free(struct mem *m);
 
 /* memory_gc.c */
-void mem_gc_owner(struct mem *m, const char *uid);   /* it is gone or being deleted: look at its dependents */
-void mem_gc_object(struct mem *m, const char *uid);  /* are its owners alive? */
+void mem_gc_owner(struct mem *m, const char *uid);    /* it is gone or being deleted: look at its dependents */
+void mem_gc_object(struct mem *m, const char *uid);   /* are its owners alive? */
 void mem_gc_namespace(struct mem *m, const char *ns); /* it is gone: delete what was in it */
 
-/* memory_apply.c: server-side apply, simplified: conditions, podSets and the like are lists with a key, other lists are atomic. */
+/* memory_apply.c: server-side apply, simplified: conditions, podSets and the like are lists with a key, other lists are
+ * atomic. */
 /* What of a body counts for apply on this subresource: without identity, and without (or only) status. Owned. */
 struct sl_json *mem_applied(const struct sl_json *body, const char *subresource, bool has_status);
-/* Takes live and changes it: removes what `before` had, `applied` has not and `kept` does not hold, then merges `applied`. */
-struct sl_json *mem_apply(struct sl_json *live, const struct sl_json *before, const struct sl_json *applied, const struct sl_json *kept);
+/* Takes live and changes it: removes what `before` had, `applied` has not and `kept` does not hold, then merges
+ * `applied`. */
+struct sl_json *mem_apply(struct sl_json *live, const struct sl_json *before, const struct sl_json *applied,
+                          const struct sl_json *kept);
 /* Merges `from` into `*into`. */
 void mem_apply_merge(struct sl_json *into, const struct sl_json *from);
 /* First field on which both trees have a say and differ; false when there is none. path gets its name. */

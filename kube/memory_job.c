@@ -1,7 +1,8 @@
 /*
- * Plays batch/v1 Jobs as the Job controller and a kubelet with infinite room would: an unsuspended Job has all its pods ready at once, and
- * they run for a time that its annotation or the options say. Pods are numbers in the status, not objects. A look at a Job happens after
- * each change of it, which makes the player level-triggered like the real one: it never depends on what it did before but for the timer.
+ * Plays batch/v1 Jobs as the Job controller and a kubelet with infinite room would: an unsuspended Job has all its pods
+ * ready at once, and they run for a time that its annotation or the options say. Pods are numbers in the status, not
+ * objects. A look at a Job happens after each change of it, which makes the player level-triggered like the real one:
+ * it never depends on what it did before but for the timer.
  */
 #include "memory_internal.h"
 
@@ -20,10 +21,12 @@ static const char *annotation(const struct sl_json *job, const char *name) {
 static int64_t spec_int(const struct sl_json *job, const char *field, int64_t dflt) {
     return sl_json_get_int(sl_json_get(job, "spec"), field, dflt);
 }
-static int64_t status_int(const struct sl_json *job, const char *field) { return sl_json_get_int(sl_json_get(job, "status"), field, 0); }
+static int64_t status_int(const struct sl_json *job, const char *field) {
+    return sl_json_get_int(sl_json_get(job, "status"), field, 0);
+}
 
 static const struct sl_json *condition(const struct sl_json *job, const char *type) {
-    SL_JSON_ITEMS(sl_json_path(job, "status.conditions"), e) {
+    SL_JSON_ITEMS (sl_json_path(job, "status.conditions"), e) {
         if (!strcmp(sl_json_get_str(e.value, "type", ""), type))
             return e.value;
     }
@@ -32,9 +35,12 @@ static const struct sl_json *condition(const struct sl_json *job, const char *ty
 static bool is_true(const struct sl_json *job, const char *type) {
     return !strcmp(sl_json_get_str(condition(job, type), "status", ""), "True");
 }
-static bool is_over(const struct sl_json *job) { return is_true(job, "Complete") || is_true(job, "Failed"); }
+static bool is_over(const struct sl_json *job) {
+    return is_true(job, "Complete") || is_true(job, "Failed");
+}
 
-static void set_condition(struct mem *m, struct sl_json *status, const char *type, bool value, const char *reason, const char *message) {
+static void set_condition(struct mem *m, struct sl_json *status, const char *type, bool value, const char *reason,
+                          const char *message) {
     struct sl_json *list = sl_json_make_array(status, "conditions"), *c = NULL;
     for (size_t i = 0; i < sl_json_len(list) && !c; i++) {
         if (!strcmp(sl_json_get_str(sl_json_at(list, i), "type", ""), type))
@@ -62,7 +68,12 @@ static void write_status(struct mem *m, const struct mem_object *o, struct sl_js
     sl_json_set(body, "status", take_status);
     SL_AUTO_FREE char *ns = sl_xstrdup(sl_json_path_str(body, "metadata.namespace", "")),
                       *name = sl_xstrdup(sl_json_path_str(body, "metadata.name", ""));
-    struct mem_write w = {.verb = SL_UPDATE, .resource = o->table->resource, .ns = ns, .name = name, .subresource = "status", .body = body,
+    struct mem_write w = {.verb = SL_UPDATE,
+                          .resource = o->table->resource,
+                          .ns = ns,
+                          .name = name,
+                          .subresource = "status",
+                          .body = body,
                           .user = MEM_USER_JOBS};
     int status;
     struct sl_err err = SL_ERR_INIT;
@@ -106,7 +117,8 @@ static void finish(struct mem *m, struct mem_object *o, struct sl_json *status, 
     if (failed)
         set_condition(m, status, "FailureTarget", true, reason, "the simulated pods failed");
     else
-        set_condition(m, status, "SuccessCriteriaMet", true, "CompletionsReached", "Reached expected number of succeeded pods");
+        set_condition(m, status, "SuccessCriteriaMet", true, "CompletionsReached",
+                      "Reached expected number of succeeded pods");
     o->running = false;
     o->run++;
     SL_AUTO_FREE char *uid = sl_xstrdup(o->uid);
@@ -120,7 +132,8 @@ static void conclude(struct mem *m, struct mem_object *o) {
     struct sl_json *status = sl_json_copy(sl_json_get(o->json, "status"));
     const struct sl_json *target = condition(o->json, "FailureTarget");
     if (target) {
-        set_condition(m, status, "Failed", true, sl_json_get_str(target, "reason", ""), sl_json_get_str(target, "message", ""));
+        set_condition(m, status, "Failed", true, sl_json_get_str(target, "reason", ""),
+                      sl_json_get_str(target, "message", ""));
     } else {
         char now[SL_TIME_TEXT];
         sl_json_set_str(status, "completionTime", sl_time_format(mem_wall_ms(m), now));

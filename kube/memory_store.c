@@ -1,6 +1,7 @@
 /*
- * Objects of the in-memory cluster: what kube-apiserver does between a request and etcd. One counter gives resourceVersions. Every stored object
- * is found by table and key, by uid, and, for its dependents, by the uids of its owners; put() and drop() keep the three in step.
+ * Objects of the in-memory cluster: what kube-apiserver does between a request and etcd. One counter gives
+ * resourceVersions. Every stored object is found by table and key, by uid, and, for its dependents, by the uids of its
+ * owners; put() and drop() keep the three in step.
  */
 #include "memory_internal.h"
 
@@ -14,10 +15,31 @@
 #include "sluice/base/mem.h"
 
 static const char *const without_status[] = {
-    "configmaps",    "secrets",        "serviceaccounts",       "events",          "leases",   "endpoints",  "endpointslices",
-    "limitranges",   "podtemplates",   "workloadpriorityclasses", "priorityclasses", "runtimeclasses", "resourceflavors", "topologies",
-    "provisioningrequestconfigs", "multikueueconfigs", "roles", "rolebindings", "clusterroles", "clusterrolebindings",
-    "mutatingwebhookconfigurations", "validatingwebhookconfigurations", "storageclasses", "clustertrainingruntimes", "trainingruntimes",
+    "configmaps",
+    "secrets",
+    "serviceaccounts",
+    "events",
+    "leases",
+    "endpoints",
+    "endpointslices",
+    "limitranges",
+    "podtemplates",
+    "workloadpriorityclasses",
+    "priorityclasses",
+    "runtimeclasses",
+    "resourceflavors",
+    "topologies",
+    "provisioningrequestconfigs",
+    "multikueueconfigs",
+    "roles",
+    "rolebindings",
+    "clusterroles",
+    "clusterrolebindings",
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "storageclasses",
+    "clustertrainingruntimes",
+    "trainingruntimes",
 };
 
 struct mem_table *mem_table(struct mem *m, const struct sl_resource *r) {
@@ -41,7 +63,9 @@ struct mem_table *mem_table(struct mem *m, const struct sl_resource *r) {
     return t;
 }
 
-char *mem_key(const char *ns, const char *name) { return sl_xprintf("%s\x01%s", ns ? ns : "", name); }
+char *mem_key(const char *ns, const char *name) {
+    return sl_xprintf("%s\x01%s", ns ? ns : "", name);
+}
 
 struct mem_object *mem_find(struct mem *m, const struct sl_resource *r, const char *ns, const char *name) {
     SL_AUTO_FREE char *key = mem_key(r->namespaced ? ns : NULL, name ? name : "");
@@ -72,6 +96,13 @@ static int fail(struct sl_err *err, enum sl_code code, const struct mem_write *w
                       w->resource->group, w->name ? w->name : "", what);
 }
 
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
 /* Value of one parameter of a query text, decoded; NULL when absent. free() */
 static char *parameter(const char *query, const char *name) {
     size_t n = strlen(name);
@@ -81,9 +112,9 @@ static char *parameter(const char *query, const char *name) {
         size_t len = strcspn(p + n + 1, "&");
         char *text = sl_xstrndup(p + n + 1, len), *out = text;
         for (const char *in = text; *in; in++) {
-            unsigned c;
-            if (*in == '%' && sscanf(in + 1, "%2x", &c) == 1 && c && in[2]) {
-                *out++ = (char)c;
+            int high = *in == '%' ? hex_digit(in[1]) : -1, low = high < 0 ? -1 : hex_digit(in[2]);
+            if (low >= 0) {
+                *out++ = (char)(high * 16 + low);
                 in += 2;
             } else {
                 *out++ = (char)(*in == '+' ? ' ' : *in);
@@ -98,7 +129,7 @@ static char *parameter(const char *query, const char *name) {
 /* ---- the three indexes ---- */
 
 bool mem_has_finalizer(const struct sl_json *object, const char *name) {
-    SL_JSON_ITEMS(sl_json_path(object, "metadata.finalizers"), e) {
+    SL_JSON_ITEMS (sl_json_path(object, "metadata.finalizers"), e) {
         if (!strcmp(sl_json_str(e.value, ""), name))
             return true;
     }
@@ -137,14 +168,14 @@ static void index_owners(struct mem *m, struct mem_object *o, const struct sl_js
                          *b = sl_json_path(now, "metadata.ownerReferences");
     if (sl_json_equal(a, b))
         return;
-    SL_JSON_ITEMS(a, e) {
+    SL_JSON_ITEMS (a, e) {
         const char *uid = sl_json_get_str(e.value, "uid", "");
         unlink_owner(m, uid, o);
         const struct mem_object *owner = sl_map_get(&m->by_uid, uid);
         if (owner && mem_has_finalizer(owner->json, "foregroundDeletion")) /* it waits for its dependents */
             mem_push(m, MEM_GC_OWNER, m->now)->text = sl_xstrdup(uid);
     }
-    SL_JSON_ITEMS(b, e) {
+    SL_JSON_ITEMS (b, e) {
         link_owner(m, sl_json_get_str(e.value, "uid", ""), o);
     }
     if (sl_json_len(b))
@@ -153,7 +184,7 @@ static void index_owners(struct mem *m, struct mem_object *o, const struct sl_js
 
 static void object_free(struct mem_object *o) {
     sl_json_unref(o->json);
-    SL_MAP_EACH(&o->applied, e) {
+    SL_MAP_EACH (&o->applied, e) {
         sl_json_unref(e->value);
     }
     sl_map_done(&o->applied, NULL);
@@ -219,8 +250,8 @@ static struct sl_json *kind_of(const struct sl_resource *r, const char *last_key
 
 static char *new_uid(struct mem *m) {
     uint64_t a = mem_random(m), b = mem_random(m);
-    return sl_xprintf("%08x-%04x-4%03x-%04x-%012" PRIx64, (unsigned)(a >> 32), (unsigned)(a >> 16) & 0xffff, (unsigned)a & 0xfff,
-                      0x8000 | ((unsigned)(b >> 48) & 0x3fff), b & UINT64_C(0xffffffffffff));
+    return sl_xprintf("%08x-%04x-4%03x-%04x-%012" PRIx64, (unsigned)(a >> 32), (unsigned)(a >> 16) & 0xffff,
+                      (unsigned)a & 0xfff, 0x8000 | ((unsigned)(b >> 48) & 0x3fff), b & UINT64_C(0xffffffffffff));
 }
 
 static struct sl_json *make_review(struct mem *m, const struct mem_write *w, const char *operation, bool dry_run,
@@ -289,9 +320,9 @@ static int review(struct mem *m, const struct mem_write *w, const char *operatio
         int64_t status = sl_json_int(sl_json_path(response, "status.code"), 403);
         *ret_status = status < 400 || status > 599 ? 403 : (int)status;
         enum sl_code code = *ret_status == 422 || *ret_status == 400 ? SL_INVALID
-                            : *ret_status == 409                    ? SL_CONFLICT
-                            : *ret_status >= 500                    ? SL_UNAVAILABLE
-                                                                    : SL_DENIED;
+                            : *ret_status == 409                     ? SL_CONFLICT
+                            : *ret_status >= 500                     ? SL_UNAVAILABLE
+                                                                     : SL_DENIED;
         return sl_err_set(err, code, "admission webhook denied the request: %s",
                           sl_json_path_str(response, "status.message", "without a reason"));
     }
@@ -324,8 +355,9 @@ static void identify(struct sl_json *object, const struct sl_resource *r) {
 /* Takes next; what of cur must stay, stays. */
 static struct sl_json *shape_update(const struct mem_table *t, const char *subresource, const struct sl_json *cur,
                                     struct sl_json *next) {
-    static const char *const fixed[] = {"name",       "namespace",         "uid",          "creationTimestamp", "resourceVersion",
-                                        "generation", "deletionTimestamp", "generateName", "deletionGracePeriodSeconds"};
+    static const char *const fixed[] = {
+        "name",       "namespace",         "uid",          "creationTimestamp",         "resourceVersion",
+        "generation", "deletionTimestamp", "generateName", "deletionGracePeriodSeconds"};
     if (!strcmp(subresource, "status")) {
         struct sl_json *result = sl_json_copy(cur);
         keep(result, next, "status");
@@ -352,7 +384,7 @@ static struct sl_json *shape_update(const struct mem_table *t, const char *subre
 
 static bool spec_differs(const struct mem_table *t, const struct sl_json *a, const struct sl_json *b) {
     for (int turn = 0; turn < 2; turn++) {
-        SL_JSON_EACH(turn ? b : a, e) {
+        SL_JSON_EACH (turn ? b : a, e) {
             if (!strcmp(e.key, "metadata") || (t->has_status && !strcmp(e.key, "status")))
                 continue;
             if (!sl_json_equal(e.value, sl_json_get(turn ? a : b, e.key)))
@@ -362,7 +394,8 @@ static bool spec_differs(const struct mem_table *t, const struct sl_json *a, con
     return false;
 }
 
-static int preconditions(const struct mem_write *w, const struct sl_json *cur, const struct sl_json *want, struct sl_err *err) {
+static int preconditions(const struct mem_write *w, const struct sl_json *cur, const struct sl_json *want,
+                         struct sl_err *err) {
     const char *rv = sl_json_get_str(want, "resourceVersion", ""), *uid = sl_json_get_str(want, "uid", "");
     if (*uid && strcmp(uid, meta(cur, "uid")))
         return fail(err, SL_CONFLICT, w, "is another object now (uid differs)");
@@ -373,9 +406,9 @@ static int preconditions(const struct mem_write *w, const struct sl_json *cur, c
 
 static bool only_old_finalizers(const struct sl_json *cur, const struct sl_json *next) {
     const struct sl_json *had = sl_json_path(cur, "metadata.finalizers");
-    SL_JSON_ITEMS(sl_json_path(next, "metadata.finalizers"), e) {
+    SL_JSON_ITEMS (sl_json_path(next, "metadata.finalizers"), e) {
         bool found = false;
-        SL_JSON_ITEMS(had, h) {
+        SL_JSON_ITEMS (had, h) {
             found = found || sl_json_equal(h.value, e.value);
         }
         if (!found)
@@ -384,7 +417,9 @@ static bool only_old_finalizers(const struct sl_json *cur, const struct sl_json 
     return true;
 }
 
-static bool is_deleting(const struct sl_json *object) { return *meta(object, "deletionTimestamp") != 0; }
+static bool is_deleting(const struct sl_json *object) {
+    return *meta(object, "deletionTimestamp") != 0;
+}
 
 static void set_defaults(struct mem *m, const struct mem_write *w, struct sl_json *object) {
     if (m->options.set_defaults)
@@ -427,8 +462,9 @@ static int update(struct mem *m, const struct mem_write *w, struct mem_object *o
         return 0;
     }
     if (t->has_generation && spec_differs(t, cur, next))
-        sl_json_set_int(sl_json_mut(next, "metadata"), "generation", sl_json_int(sl_json_path(cur, "metadata.generation"), 0) + 1);
-    SL_MAP_EACH(&o->applied, e) {
+        sl_json_set_int(sl_json_mut(next, "metadata"), "generation",
+                        sl_json_int(sl_json_path(cur, "metadata.generation"), 0) + 1);
+    SL_MAP_EACH (&o->applied, e) {
         if (w->verb != SL_APPLY)
             mem_apply_disown(e->value, next, true);
     }
@@ -448,8 +484,9 @@ static bool good_name(const char *name) {
 
 static int create(struct mem *m, const struct mem_write *w, struct sl_json **ret, int *ret_status, struct sl_err *err) {
     struct mem_table *t = mem_table(m, w->resource);
-    static const char *const system_fields[] = {"uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
-                                                "managedFields", "selfLink"};
+    static const char *const system_fields[] = {
+        "uid",           "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
+        "managedFields", "selfLink"};
     SL_AUTO_JSON *object = sl_json_copy(w->body);
     struct sl_json *md = sl_json_make_object(object, "metadata");
     if (!sl_json_is_object(md))
@@ -510,12 +547,14 @@ static int create(struct mem *m, const struct mem_write *w, struct sl_json **ret
     return 0;
 }
 
-static char *record_key(const struct mem_write *w) { return sl_xprintf("%s\x01%s", w->field_manager, w->subresource); }
+static char *record_key(const struct mem_write *w) {
+    return sl_xprintf("%s\x01%s", w->field_manager, w->subresource);
+}
 
 /* Compares with what other managers applied; takes their fields over when forced. kept collects what they hold. */
-static int settle_with_others(struct mem_object *o, const struct mem_write *w, const char *own, const struct sl_json *applied,
-                              struct sl_json *kept, bool change, struct sl_err *err) {
-    SL_MAP_EACH(&o->applied, e) {
+static int settle_with_others(struct mem_object *o, const struct mem_write *w, const char *own,
+                              const struct sl_json *applied, struct sl_json *kept, bool change, struct sl_err *err) {
+    SL_MAP_EACH (&o->applied, e) {
         if (!strcmp(e->key, own))
             continue;
         SL_AUTO_BUF path = SL_BUF_INIT(4096);
@@ -607,7 +646,8 @@ static int delete_object(struct mem *m, const struct mem_write *w, struct mem_ob
     struct sl_json *md = sl_json_mut(next, "metadata");
     bool waits = false;
     if (!is_deleting(cur) && (!strcmp(policy, "Foreground") || !strcmp(policy, "Orphan"))) {
-        sl_json_append(sl_json_make_array(md, "finalizers"), sl_json_new_str(*policy == 'F' ? "foregroundDeletion" : "orphan"));
+        sl_json_append(sl_json_make_array(md, "finalizers"),
+                       sl_json_new_str(*policy == 'F' ? "foregroundDeletion" : "orphan"));
         waits = true;
     }
     if (dry || (is_deleting(cur) && sl_json_len(sl_json_path(cur, "metadata.finalizers")))) {
@@ -707,7 +747,7 @@ int mem_do(struct mem *m, const struct mem_write *w, struct sl_json **ret, int *
 void mem_store_free(struct mem *m) {
     for (size_t i = 0; i < m->table_count; i++) {
         struct mem_table *t = m->tables[i];
-        SL_MAP_EACH(&t->objects, e) {
+        SL_MAP_EACH (&t->objects, e) {
             object_free(e->value);
         }
         sl_map_done(&t->objects, NULL);
@@ -716,7 +756,7 @@ void mem_store_free(struct mem *m) {
         free(t);
     }
     free(m->tables);
-    SL_MAP_EACH(&m->dependents, e) {
+    SL_MAP_EACH (&m->dependents, e) {
         struct mem_uids *d = e->value;
         free(d->items);
         free(d);

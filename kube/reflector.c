@@ -1,12 +1,14 @@
 /*
- * One watch: lists a resource page by page, then follows it. Of every object it keeps key and uid only, which is what is needed to tell after a
- * relist what has gone or was replaced. Bytes arrive in libcurl's callback and wait in the framer; objects are parsed and delivered one by one
- * from kube_watch_run within its time slice, and a framer that holds much pauses the transfer, so that memory stays bounded.
+ * One watch: lists a resource page by page, then follows it. Of every object it keeps key and uid only, which is what
+ * is needed to tell after a relist what has gone or was replaced. Bytes arrive in libcurl's callback and wait in the
+ * framer; objects are parsed and delivered one by one from kube_watch_run within its time slice, and a framer that
+ * holds much pauses the transfer, so that memory stays bounded.
  *
  *   IDLE --next_ms, LIST--> LISTING --page--> LISTING --last page--> IDLE (WATCH, at once)
  *   IDLE --next_ms, WATCH-> WATCHING --end--> IDLE (WATCH)   --410--> IDLE (LIST)   --failure--> IDLE, after a backoff
  *
- * Lists are consistent reads (no resourceVersion), so that what is decided on their ground is never older than what was known before.
+ * Lists are consistent reads (no resourceVersion), so that what is decided on their ground is never older than what was
+ * known before.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -54,19 +56,31 @@ struct kube_watch {
     uint32_t mark;
 };
 
-static struct kube_watch *watch_of(const struct sl_watch *w) { return (struct kube_watch *)(uintptr_t)w; }
+static struct kube_watch *watch_of(const struct sl_watch *w) {
+    return (struct kube_watch *)(uintptr_t)w;
+}
 static struct kube_watch *of_transfer(struct kube_transfer *t) {
     return (struct kube_watch *)(void *)((char *)t - offsetof(struct kube_watch, t));
 }
-static struct kube_client *client(const struct kube_watch *w) { return kube_client_of(w->base.cluster); }
+static struct kube_client *client(const struct kube_watch *w) {
+    return kube_client_of(w->base.cluster);
+}
 
-bool kube_watch_synced(const struct sl_watch *w) { return watch_of(w)->synced; }
-int64_t kube_watch_age_ms(const struct sl_watch *w) { return sl_now_mono_ms() - watch_of(w)->heard_ms; }
+bool kube_watch_synced(const struct sl_watch *w) {
+    return watch_of(w)->synced;
+}
+int64_t kube_watch_age_ms(const struct sl_watch *w) {
+    return sl_now_mono_ms() - watch_of(w)->heard_ms;
+}
 bool kube_watch_has_backlog(const struct kube_watch *w) {
     return w->phase != IDLE && (w->over || (kube_framer_pending(&w->framer) && !w->hungry));
 }
-size_t kube_watch_waiting(const struct kube_watch *w) { return kube_framer_pending(&w->framer); }
-int64_t kube_watch_next(const struct kube_watch *w) { return w->phase == IDLE ? w->next_ms : w->deadline_ms; }
+size_t kube_watch_waiting(const struct kube_watch *w) {
+    return kube_framer_pending(&w->framer);
+}
+int64_t kube_watch_next(const struct kube_watch *w) {
+    return w->phase == IDLE ? w->next_ms : w->deadline_ms;
+}
 
 /* ---- delivery ---- */
 
@@ -133,7 +147,7 @@ static int deliver(struct kube_watch *w, struct sl_json *object, bool gone, stru
 
 /* The list is complete: what it did not hold has gone. */
 static void sweep(struct kube_watch *w) {
-    SL_MAP_EACH(&w->known, e) {
+    SL_MAP_EACH (&w->known, e) {
         struct known *k = e->value;
         if (k->mark == w->mark)
             continue;
@@ -254,7 +268,9 @@ static void start(struct kube_watch *w, int64_t now) {
     kube_framer_reset(&w->framer, list ? KUBE_ITEMS : KUBE_LINES);
     static const char lists[] = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     static const char singles[] = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-    struct kube_call call = {.method = "GET", .path = w->path, .is_stream = !list,
+    struct kube_call call = {.method = "GET",
+                             .path = w->path,
+                             .is_stream = !list,
                              .accept = w->metadata_only ? (list ? lists : singles) : "application/json"};
     kube_transfer_start(c, &w->t, &call);
 }
@@ -375,7 +391,8 @@ static void page_over(struct kube_watch *w) {
         fail(w, NEXT_LIST, w->result ? "network" : "protocol", err.text); /* the same page again */
         return;
     }
-    const char *cont = sl_json_path_str(page, "metadata.continue", ""), *rv = sl_json_path_str(page, "metadata.resourceVersion", "");
+    const char *cont = sl_json_path_str(page, "metadata.continue", ""),
+               *rv = sl_json_path_str(page, "metadata.resourceVersion", "");
     if (!*rv) {
         sl_err_set(&err, SL_PROTOCOL, "list without metadata.resourceVersion");
         broken(w, &err);
@@ -475,7 +492,8 @@ bool kube_watch_run(struct kube_watch *w, int64_t now, int64_t until_ms) {
         kube_transfer_resume(&w->t);
     else if (w->t.paused && w->hungry)
         kube_transfer_resume(&w->t);
-    if (now >= w->deadline_ms && !w->answered && kube_transfer_status(&w->t)) { /* a quiet watch: headers came, no event yet */
+    if (now >= w->deadline_ms && !w->answered &&
+        kube_transfer_status(&w->t)) { /* a quiet watch: headers came, no event yet */
         w->answered = true;
         w->deadline_ms = w->end_ms;
         w->heard_ms = now;
@@ -490,8 +508,8 @@ bool kube_watch_run(struct kube_watch *w, int64_t now, int64_t until_ms) {
 
 /* ---- life ---- */
 
-struct sl_watch *kube_watch_start(struct sl_cluster *cluster, const struct sl_resource *resource, const struct sl_watch_options *options,
-                                  sl_watch_fn fn, void *payload) {
+struct sl_watch *kube_watch_start(struct sl_cluster *cluster, const struct sl_resource *resource,
+                                  const struct sl_watch_options *options, sl_watch_fn fn, void *payload) {
     struct kube_client *c = kube_client_of(cluster);
     struct kube_watch *w = sl_xalloc(sizeof *w);
     w->base.cluster = cluster;

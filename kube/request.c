@@ -1,7 +1,7 @@
 /*
- * Requests. Each lane has a queue and a limit of requests under way; one that waits for its next attempt keeps its place, which is how a
- * struggling server slows a lane down. Requests on one object within a lane form a chain: the first is in the queue or under way, the others
- * hang behind it.
+ * Requests. Each lane has a queue and a limit of requests under way; one that waits for its next attempt keeps its
+ * place, which is how a struggling server slows a lane down. Requests on one object within a lane form a chain: the
+ * first is in the queue or under way, the others hang behind it.
  *
  *   queued -> under way -> answered
  *               |  ^
@@ -34,7 +34,9 @@ struct kube_request {
     bool ambiguous, was_401;
 };
 
-static bool is_read(const struct kube_request *q) { return q->r.verb == SL_GET || q->r.verb == SL_LIST; }
+static bool is_read(const struct kube_request *q) {
+    return q->r.verb == SL_GET || q->r.verb == SL_LIST;
+}
 
 static const char *verb_name(enum sl_verb v) {
     switch (v) {
@@ -57,12 +59,13 @@ static bool repeatable(const struct sl_request *r) {
     case SL_GET:
     case SL_LIST:
     case SL_APPLY: return true;
-    case SL_CREATE: return *sl_json_path_str(r->body, "metadata.name", "") != 0; /* the second one is told that it exists */
+    case SL_CREATE:
+        return *sl_json_path_str(r->body, "metadata.name", "") != 0; /* the second one is told that it exists */
     case SL_UPDATE:
     case SL_MERGE_PATCH: return *rv != 0;
     case SL_DELETE: return *sl_json_path_str(r->body, "preconditions.uid", "") != 0;
     case SL_JSON_PATCH:
-        SL_JSON_ITEMS(r->body, e) {
+        SL_JSON_ITEMS (r->body, e) {
             if (!strcmp(sl_json_get_str(e.value, "op", ""), "test") &&
                 !strcmp(sl_json_get_str(e.value, "path", ""), "/metadata/resourceVersion"))
                 return true;
@@ -171,7 +174,8 @@ static bool try_again(struct kube_request *q, int64_t retry_after_ms) {
     int status = q->t.status;
     if (status == 429 || status == 503)
         return wait_and_repeat(q, retry_after_ms);
-    if (status == 401 && !q->was_401) { /* the token may have been replaced in its file; files are read once a second at most */
+    if (status == 401 &&
+        !q->was_401) { /* the token may have been replaced in its file; files are read once a second at most */
         q->was_401 = true;
         return wait_and_repeat(q, 1000);
     }
@@ -236,8 +240,11 @@ static void attempt(struct kube_request *q, int64_t now) {
     q->attempts++;
     q->retry_ms = 0;
     int64_t left = q->deadline_ms - now;
-    struct kube_call call = {.method = methods[q->r.verb], .path = sl_buf_text(&q->path), .content_type = types[q->r.verb],
-                             .body = q->has_body ? sl_buf_text(&q->body) : NULL, .body_len = q->body.len,
+    struct kube_call call = {.method = methods[q->r.verb],
+                             .path = sl_buf_text(&q->path),
+                             .content_type = types[q->r.verb],
+                             .body = q->has_body ? sl_buf_text(&q->body) : NULL,
+                             .body_len = q->body.len,
                              .timeout_ms = left > 1 ? left : 1};
     kube_transfer_start(q->t.client, &q->t, &call);
 }
@@ -264,8 +271,8 @@ static void build_path(struct kube_request *q) {
 
 /* A server-side apply body must say what it is. */
 static void identify(struct sl_json *body, const struct sl_request *r) {
-    SL_AUTO_FREE char *version =
-        *r->resource->group ? sl_xprintf("%s/%s", r->resource->group, r->resource->version) : sl_xstrdup(r->resource->version);
+    SL_AUTO_FREE char *version = *r->resource->group ? sl_xprintf("%s/%s", r->resource->group, r->resource->version)
+                                                     : sl_xstrdup(r->resource->version);
     if (!sl_json_get(body, "apiVersion"))
         sl_json_set_str(body, "apiVersion", version);
     if (!sl_json_get(body, "kind"))
@@ -284,7 +291,8 @@ static void refuse(struct kube_request *q, int code, const char *text) {
 void kube_request_send(struct sl_cluster *cluster, const struct sl_request *request) {
     struct kube_client *c = kube_client_of(cluster);
     struct kube_request *q = sl_xalloc(sizeof *q);
-    q->t = (struct kube_transfer){.client = c, .on_data = on_data, .on_done = on_done, .repeatable = repeatable(request)};
+    q->t =
+        (struct kube_transfer){.client = c, .on_data = on_data, .on_done = on_done, .repeatable = repeatable(request)};
     q->r = *request;
     q->path.max = 8192;
     q->body.max = KUBE_MAX_OBJECT;
@@ -299,13 +307,14 @@ void kube_request_send(struct sl_cluster *cluster, const struct sl_request *requ
         sl_json_unref(request->body);
     }
     if (request->name)
-        q->chain = sl_xprintf("%d\x01%s\x01%s\x01%s\x01%s", (int)request->lane, request->resource->group, request->resource->plural,
-                              request->ns ? request->ns : "", request->name);
+        q->chain = sl_xprintf("%d\x01%s\x01%s\x01%s\x01%s", (int)request->lane, request->resource->group,
+                              request->resource->plural, request->ns ? request->ns : "", request->name);
     /* what was borrowed from the caller is in path, body and chain now */
     q->r.body = NULL;
     q->r.ns = q->r.name = q->r.subresource = q->r.query = q->r.field_manager = NULL;
     if (c->closing || q->path.failed || q->body.failed) {
-        refuse(q, c->closing ? SL_CANCELLED : SL_TOO_BIG, c->closing ? "the cluster was closed" : "request is larger than the limit");
+        refuse(q, c->closing ? SL_CANCELLED : SL_TOO_BIG,
+               c->closing ? "the cluster was closed" : "request is larger than the limit");
         return;
     }
     c->lanes[q->r.lane].pending++;
@@ -331,7 +340,8 @@ static void refill(struct kube_client *c, int64_t now) {
 
 static bool may_start(const struct kube_client *c, enum sl_lane lane) {
     const struct kube_lane *l = &c->lanes[lane];
-    return l->head && l->active < l->limit && c->active_count < KUBE_MAX_ACTIVE && (lane == SL_LANE_LEASE || c->tokens_milli >= 1000);
+    return l->head && l->active < l->limit && c->active_count < KUBE_MAX_ACTIVE &&
+           (lane == SL_LANE_LEASE || c->tokens_milli >= 1000);
 }
 
 void kube_requests_run(struct kube_client *c, int64_t now) {
@@ -348,8 +358,8 @@ void kube_requests_run(struct kube_client *c, int64_t now) {
             l->head = q->next;
             if (!l->head)
                 l->tail = NULL;
-            /* A server that has been unreachable all the while this one waited will not answer it either: say so, so that a long
-             * queue is not worked off one timeout after the other. */
+            /* A server that has been unreachable all the while this one waited will not answer it either: say so, so
+             * that a long queue is not worked off one timeout after the other. */
             if (c->down_since_ms && now - q->queued_ms > c->tuning.request_ms) {
                 finish(q, SL_UNAVAILABLE, false, NULL, "the API server is unreachable");
                 continue;
@@ -384,7 +394,8 @@ int64_t kube_requests_next(const struct kube_client *c, int64_t now) {
 }
 
 static void cancel(struct kube_request *q) {
-    struct sl_reply reply = {SL_CANCELLED, 0, (q->ambiguous || (q->t.easy && q->t.sends)) && !is_read(q), NULL, "the cluster was closed"};
+    struct sl_reply reply = {SL_CANCELLED, 0, (q->ambiguous || (q->t.easy && q->t.sends)) && !is_read(q), NULL,
+                             "the cluster was closed"};
     q->t.client->lanes[q->r.lane].pending--;
     answer(q, &reply);
     request_free(q);

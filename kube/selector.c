@@ -1,5 +1,6 @@
 /*
- * Selectors are read left to right without building anything: they are short, and the in-memory cluster has few watches that carry one.
+ * Selectors are read left to right without building anything: they are short, and the in-memory cluster has few watches
+ * that carry one.
  */
 #include "selector.h"
 
@@ -10,7 +11,9 @@ struct slice {
     size_t len;
 };
 
-static bool is_value(const struct slice *s, const char *text) { return strlen(text) == s->len && !memcmp(s->at, text, s->len); }
+static bool is_value(const struct slice *s, const char *text) {
+    return strlen(text) == s->len && !memcmp(s->at, text, s->len);
+}
 static void skip_space(const char **p) {
     while (**p == ' ')
         ++*p;
@@ -26,7 +29,7 @@ static struct slice word(const char **p) {
 
 static const char *label(const struct sl_json *object, const struct slice *key) {
     const struct sl_json *labels = sl_json_path(object, "metadata.labels");
-    SL_JSON_EACH(labels, e) {
+    SL_JSON_EACH (labels, e) {
         if (is_value(key, e.key))
             return sl_json_str(e.value, NULL);
     }

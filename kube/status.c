@@ -38,5 +38,6 @@ void kube_status_text(int http, const struct sl_json *status, char *out, size_t 
 
 bool kube_status_expired(int http, const struct sl_json *status) {
     const char *reason = sl_json_get_str(status, "reason", "");
-    return http == 410 || sl_json_get_int(status, "code", 0) == 410 || !strcmp(reason, "Expired") || !strcmp(reason, "Gone");
+    return http == 410 || sl_json_get_int(status, "code", 0) == 410 || !strcmp(reason, "Expired") ||
+           !strcmp(reason, "Gone");
 }

@@ -1,7 +1,8 @@
 /*
- * A scripted HTTP/1.1 server on a loopback port, for byte-level faults. The script is a list of steps; a request takes the first unused step
- * whose `match` is found in "METHOD TARGET auth=TOKEN body=BODY". A request that no step wants is answered with 599 and noted. Each connection has
- * a thread of its own; nothing here asserts, since that belongs to the main thread: look at script_log() and script_unused() there.
+ * A scripted HTTP/1.1 server on a loopback port, for byte-level faults. The script is a list of steps; a request takes
+ * the first unused step whose `match` is found in "METHOD TARGET auth=TOKEN body=BODY". A request that no step wants is
+ * answered with 599 and noted. Each connection has a thread of its own; nothing here asserts, since that belongs to the
+ * main thread: look at script_log() and script_unused() there.
  */
 #ifndef TESTS_HTTP_SCRIPT_H
 #define TESTS_HTTP_SCRIPT_H
@@ -30,9 +31,9 @@ struct script_step {
     int status;          /* 0: not a byte is sent */
     const char *headers; /* lines ending in \r\n; NULL */
     const char *body;
-    size_t piece;     /* body in chunks of this many bytes, each in a packet of its own; 0: Content-Length and at once */
-    size_t cut;       /* only so many bytes of the body are sent; 0: all */
-    int delay_ms;     /* before the answer */
+    size_t piece; /* body in chunks of this many bytes, each in a packet of its own; 0: Content-Length and at once */
+    size_t cut;   /* only so many bytes of the body are sent; 0: all */
+    int delay_ms; /* before the answer */
     enum script_end end;
     bool always; /* may be used again and again */
     bool used;
@@ -131,10 +132,11 @@ static inline bool script_answer(struct script_conn *c, const char *request, con
     if (step->status) {
         char head[512];
         if (step->piece)
-            snprintf(head, sizeof head, "HTTP/1.1 %d X\r\n%sTransfer-Encoding: chunked\r\n\r\n", step->status, step->headers ? step->headers : "");
+            snprintf(head, sizeof head, "HTTP/1.1 %d X\r\n%sTransfer-Encoding: chunked\r\n\r\n", step->status,
+                     step->headers ? step->headers : "");
         else
-            snprintf(head, sizeof head, "HTTP/1.1 %d X\r\n%sContent-Length: %zu\r\n\r\n", step->status, step->headers ? step->headers : "",
-                     step->body ? strlen(step->body) : 0);
+            snprintf(head, sizeof head, "HTTP/1.1 %d X\r\n%sContent-Length: %zu\r\n\r\n", step->status,
+                     step->headers ? step->headers : "", step->body ? strlen(step->body) : 0);
         fine = script_send(c->fd, head, strlen(head)) && script_body(c->fd, step);
     }
     for (bool held = step->end == SCRIPT_HOLD; held;) {
@@ -241,7 +243,8 @@ static inline bool script_start(struct script *s, struct script_step *steps, siz
     s->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int one = 1;
     setsockopt(s->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof a;
     if (bind(s->listener, (struct sockaddr *)&a, sizeof a) || listen(s->listener, 64) ||
         getsockname(s->listener, (struct sockaddr *)&a, &len)) {

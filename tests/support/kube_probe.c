@@ -1,10 +1,9 @@
 /*
- * The HTTPS client in a program of its own, for tests that play or start a server around it. Commands are lines on standard input, facts are
- * lines on standard output:
- *   watch PLURAL[.GROUP/VERSION]                   -> PUT|GONE|SYNCED plural ns/name resourceVersion value(data.v)
- *   VERB TAG RESOURCE NS NAME SUB MANAGER BODY     -> REPLY tag code status unknown name resourceVersion text   ("-": none; BODY is JSON)
- *   lease NAME IDENTITY / release / event NS NAME  -> HELD 0|1
- *   quit
+ * The HTTPS client in a program of its own, for tests that play or start a server around it. Commands are lines on
+ * standard input, facts are lines on standard output: watch PLURAL[.GROUP/VERSION]                   -> PUT|GONE|SYNCED
+ * plural ns/name resourceVersion value(data.v) VERB TAG RESOURCE NS NAME SUB MANAGER BODY     -> REPLY tag code status
+ * unknown name resourceVersion text   ("-": none; BODY is JSON) lease NAME IDENTITY / release / event NS NAME  -> HELD
+ * 0|1 quit
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,9 +43,9 @@ static const struct sl_resource *resource(const char *text) {
 static void on_event(void *payload, const struct sl_watch_event *e) {
     static const char *const names[] = {"PUT", "GONE", "SYNCED"};
     (void)payload;
-    printf("%s %s %s/%s %s %s\n", names[e->what], e->resource->plural, sl_json_path_str(e->object, "metadata.namespace", "-"),
-           sl_json_path_str(e->object, "metadata.name", "-"), sl_json_path_str(e->object, "metadata.resourceVersion", "-"),
-           sl_json_path_str(e->object, "data.v", "-"));
+    printf("%s %s %s/%s %s %s\n", names[e->what], e->resource->plural,
+           sl_json_path_str(e->object, "metadata.namespace", "-"), sl_json_path_str(e->object, "metadata.name", "-"),
+           sl_json_path_str(e->object, "metadata.resourceVersion", "-"), sl_json_path_str(e->object, "data.v", "-"));
     if (sl_json_path(e->object, "metadata.managedFields"))
         printf("BAD managedFields\n");
     if (e->object && !sl_json_get(e->object, "kind"))
@@ -55,7 +54,8 @@ static void on_event(void *payload, const struct sl_watch_event *e) {
 
 static void on_reply(void *payload, const struct sl_reply *r) {
     SL_AUTO_FREE char *tag = payload;
-    printf("REPLY %s %d %d %d %s %s %s\n", tag, r->code, r->status, r->unknown, sl_json_path_str(r->object, "metadata.name", "-"),
+    printf("REPLY %s %d %d %d %s %s %s\n", tag, r->code, r->status, r->unknown,
+           sl_json_path_str(r->object, "metadata.name", "-"),
            sl_json_path_str(r->object, "metadata.resourceVersion", "-"), *r->text ? r->text : sl_code_text(r->code));
 }
 
@@ -92,17 +92,20 @@ static bool command(char *line) {
         }
     }
     if (!strcmp(what, "watch") || !strcmp(what, "watchmeta") || !strcmp(what, "watchopt")) {
-        struct sl_watch_options o = {.metadata_only = !strcmp(what, "watchmeta"), .optional = !strcmp(what, "watchopt")};
+        struct sl_watch_options o = {.metadata_only = !strcmp(what, "watchmeta"),
+                                     .optional = !strcmp(what, "watchopt")};
         sl_cluster_watch(cluster, resource(word(&at)), &o, on_event, NULL);
     } else if (!strcmp(what, "lease")) {
-        struct sl_lease_options o = {.ns = "default", .name = word(&at), .duration_ms = 3000, .renew_deadline_ms = 2000, .retry_ms = 400};
+        struct sl_lease_options o = {
+            .ns = "default", .name = word(&at), .duration_ms = 3000, .renew_deadline_ms = 2000, .retry_ms = 400};
         o.identity = word(&at);
         lease = sl_lease_new(cluster, &o);
     } else if (!strcmp(what, "release") && lease) {
         sl_lease_release(lease);
     } else if (!strcmp(what, "event")) {
         const char *ns = word(&at), *name = word(&at);
-        SL_AUTO_JSON *about = sl_json_fromf("{'apiVersion':'v1','kind':'ConfigMap','metadata':{'namespace':'%s','name':'%s','uid':'u'}}", ns, name);
+        SL_AUTO_JSON *about = sl_json_fromf(
+            "{'apiVersion':'v1','kind':'ConfigMap','metadata':{'namespace':'%s','name':'%s','uid':'u'}}", ns, name);
         sl_events_emit(events, "probe", about, false, "Tested", "Testing", "a note");
     }
     return strcmp(what, "quit") != 0;

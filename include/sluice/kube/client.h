@@ -1,4 +1,5 @@
-/* The HTTPS implementation of the cluster seam (libcurl multi, HTTP/1.1), with credentials from a kubeconfig or from the pod. */
+/* The HTTPS implementation of the cluster seam (libcurl multi, HTTP/1.1), with credentials from a kubeconfig or from
+ * the pod. */
 #ifndef SLUICE_KUBE_CLIENT_H
 #define SLUICE_KUBE_CLIENT_H
 

@@ -31,10 +31,11 @@ static void reads_what_is_supported(void **state) {
     (void)state;
     struct kube_config c;
     struct sl_err err = SL_ERR_INIT;
-    assert_int_equal(parse(HEAD CLUSTER("server: 'https://h:6443//', certificate-authority: ca.crt, tls-server-name: other")
-                               USER("client-certificate: /abs/cert, client-key-data: a2V5, token: secret, tokenFile: tok"),
-                           &c, &err),
-                     0);
+    assert_int_equal(
+        parse(HEAD CLUSTER("server: 'https://h:6443//', certificate-authority: ca.crt, tls-server-name: other")
+                  USER("client-certificate: /abs/cert, client-key-data: a2V5, token: secret, tokenFile: tok"),
+              &c, &err),
+        0);
     assert_string_equal(c.server, "https://h:6443");
     assert_string_equal(c.tls_server_name, "other");
     assert_string_equal(c.ca.path, "/etc/kube/ca.crt");
@@ -44,7 +45,10 @@ static void reads_what_is_supported(void **state) {
     assert_null(c.token.inline_data.data);
     assert_false(c.insecure);
     kube_config_done(&c);
-    assert_int_equal(parse(HEAD CLUSTER("server: 'http://127.0.0.1:8001/prefix', insecure-skip-tls-verify: true") USER("token: t"), &c, &err), 0);
+    assert_int_equal(parse(HEAD CLUSTER("server: 'http://127.0.0.1:8001/prefix', insecure-skip-tls-verify: true")
+                               USER("token: t"),
+                           &c, &err),
+                     0);
     assert_true(c.insecure);
     assert_string_equal(c.server, "http://127.0.0.1:8001/prefix");
     assert_string_equal(c.token.inline_data.data, "t");
@@ -65,7 +69,8 @@ static void refuses_by_name(void **state) {
         {HEAD CLUSTER(SERVER) USER("token: [1]"), "user.token must be text"},
         {HEAD CLUSTER(SERVER) USER("client-key-data: '***'"), "user.client-key-data"},
         {HEAD CLUSTER(SERVER ", proxy-url: 'http://p'") USER(""), "cluster \"k\": cluster.proxy-url is not supported"},
-        {HEAD CLUSTER(SERVER ", certificate-authority: x, insecure-skip-tls-verify: true") USER(""), "exclude each other"},
+        {HEAD CLUSTER(SERVER ", certificate-authority: x, insecure-skip-tls-verify: true") USER(""),
+         "exclude each other"},
         {HEAD CLUSTER(SERVER ", insecure-skip-tls-verify: 'yes'") USER(""), "must be true or false"},
         {HEAD CLUSTER("server: ''") USER(""), "cluster.server is missing"},
         {HEAD CLUSTER("server: 'h:6443'") USER(""), "must be a URL"},
@@ -117,7 +122,8 @@ static void files_are_read_again(void **state) {
     (void)state;
     snprintf(folder, sizeof folder, "/tmp/sluice-auth-XXXXXX");
     assert_non_null(mkdtemp(folder));
-    SL_AUTO_FREE char *config = sl_xprintf("%s/config", folder), *token = sl_xprintf("%s/token", folder), *ca = sl_xprintf("%s/ca", folder);
+    SL_AUTO_FREE char *config = sl_xprintf("%s/config", folder), *token = sl_xprintf("%s/token", folder),
+                      *ca = sl_xprintf("%s/ca", folder);
     put("config", HEAD CLUSTER(SERVER ", certificate-authority: ca") USER("tokenFile: token"));
     put("token", "one\n");
     put("ca", "-----BEGIN CERTIFICATE-----\nA\n");
@@ -184,8 +190,11 @@ static void a_client_needs_credentials_of_the_right_form(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_is_supported), cmocka_unit_test(refuses_by_name), cmocka_unit_test(reads_the_pods_own),
-        cmocka_unit_test(files_are_read_again),    cmocka_unit_test(a_client_needs_credentials_of_the_right_form),
+        cmocka_unit_test(reads_what_is_supported),
+        cmocka_unit_test(refuses_by_name),
+        cmocka_unit_test(reads_the_pods_own),
+        cmocka_unit_test(files_are_read_again),
+        cmocka_unit_test(a_client_needs_credentials_of_the_right_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

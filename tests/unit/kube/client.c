@@ -76,9 +76,10 @@ static void tell(const char *text) {
 static void on_event(void *payload, const struct sl_watch_event *e) {
     static const char marks[] = "+-=";
     (void)payload;
-    SL_AUTO_FREE char *text = sl_xprintf("%c%s%s%s ", marks[e->what], sl_json_path_str(e->object, "metadata.name", ""),
-                                         e->what == SL_WATCH_GONE ? sl_json_path_str(e->object, "metadata.uid", "") : "",
-                                         sl_json_path_str(e->object, "spec", ""));
+    SL_AUTO_FREE char *text =
+        sl_xprintf("%c%s%s%s ", marks[e->what], sl_json_path_str(e->object, "metadata.name", ""),
+                   e->what == SL_WATCH_GONE ? sl_json_path_str(e->object, "metadata.uid", "") : "",
+                   sl_json_path_str(e->object, "spec", ""));
     tell(text);
     if (e->object) {
         assert_string_equal(sl_json_get_str(e->object, "kind", ""), "Thing");
@@ -108,8 +109,16 @@ static void on_reply(void *payload, const struct sl_reply *r) {
     snprintf(g->value, sizeof g->value, "%s", sl_json_path_str(r->object, "spec", ""));
 }
 static void ask_lane(struct got *g, enum sl_lane lane, enum sl_verb verb, const char *name, const char *body) {
-    struct sl_request q = {.verb = verb, .resource = &things, .ns = "a", .name = name, .lane = lane, .done = on_reply, .payload = g,
-                           .field_manager = verb == SL_APPLY ? "m&m" : NULL, .force = true, .body = body ? sl_json_from(body) : NULL};
+    struct sl_request q = {.verb = verb,
+                           .resource = &things,
+                           .ns = "a",
+                           .name = name,
+                           .lane = lane,
+                           .done = on_reply,
+                           .payload = g,
+                           .field_manager = verb == SL_APPLY ? "m&m" : NULL,
+                           .force = true,
+                           .body = body ? sl_json_from(body) : NULL};
     sl_cluster_send(cluster, &q);
 }
 static void ask(struct got *g, enum sl_verb verb, const char *name, const char *body) {
@@ -122,14 +131,16 @@ static void expect_replies(struct got *g, int count) {
 }
 
 #define OBJ(name, uid, rv, spec)                                                                                       \
-    "{\"metadata\":{\"namespace\":\"a\",\"managedFields\":[{\"f\":{}}],\"name\":\"" name "\",\"uid\":\"" uid               \
+    "{\"metadata\":{\"namespace\":\"a\",\"managedFields\":[{\"f\":{}}],\"name\":\"" name "\",\"uid\":\"" uid           \
     "\",\"resourceVersion\":\"" rv "\"},\"spec\":\"" spec "\"}"
-#define LIST(rv, cont, items) "{\"metadata\":{\"resourceVersion\":\"" rv "\",\"continue\":\"" cont "\"},\"items\":[" items "]}\n"
-#define EVENT(type, obj)      "{\"type\":\"" type "\",\"object\":" obj "}\n"
-#define BOOKMARK(rv)          EVENT("BOOKMARK", "{\"metadata\":{\"resourceVersion\":\"" rv "\"}}")
-#define EXPIRED               EVENT("ERROR", "{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"}")
-#define FAILURE(code, reason) "{\"kind\":\"Status\",\"code\":" #code ",\"reason\":\"" reason "\",\"message\":\"because " reason "\"}"
-#define ALL                   "GET /base/apis/example.com/v1/things?"
+#define LIST(rv, cont, items)                                                                                          \
+    "{\"metadata\":{\"resourceVersion\":\"" rv "\",\"continue\":\"" cont "\"},\"items\":[" items "]}\n"
+#define EVENT(type, obj) "{\"type\":\"" type "\",\"object\":" obj "}\n"
+#define BOOKMARK(rv)     EVENT("BOOKMARK", "{\"metadata\":{\"resourceVersion\":\"" rv "\"}}")
+#define EXPIRED          EVENT("ERROR", "{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"}")
+#define FAILURE(code, reason)                                                                                          \
+    "{\"kind\":\"Status\",\"code\":" #code ",\"reason\":\"" reason "\",\"message\":\"because " reason "\"}"
+#define ALL "GET /base/apis/example.com/v1/things?"
 
 static struct sl_watch *watch(void) {
     struct sl_watch *w = sl_cluster_watch(cluster, &things, NULL, on_event, NULL);
@@ -141,11 +152,25 @@ static void pages_then_events(void **state) {
     (void)state;
     for (size_t piece = 0; piece < 4; piece++) { /* whole, then in chunks of 1, 2, 3 bytes */
         struct script_step steps[] = {
-            {.match = ALL "limit=2 auth=t1", .status = 200, .body = LIST("7", "next/1", OBJ("x", "u1", "3", "1") "," OBJ("y", "u2", "4", "1")), .piece = piece},
-            {.match = ALL "limit=2&continue=next%2F1", .status = 200, .body = LIST("7", "", OBJ("z", "u3", "5", "1")), .piece = piece},
-            {.match = "&resourceVersion=7", .status = 200, .piece = piece ? piece : 100000, .end = SCRIPT_HOLD,
-             .body = EVENT("ADDED", OBJ("v", "u4", "8", "1")) EVENT("MODIFIED", OBJ("x", "u1", "9", "2")) EVENT("DELETED", OBJ("y", "u2", "10", "1")) BOOKMARK("12")},
-            {.match = "&resourceVersion=12", .status = 200, .piece = 100000, .end = SCRIPT_HOLD, .body = EVENT("MODIFIED", OBJ("x", "u1", "13", "3"))},
+            {.match = ALL "limit=2 auth=t1",
+             .status = 200,
+             .body = LIST("7", "next/1", OBJ("x", "u1", "3", "1") "," OBJ("y", "u2", "4", "1")),
+             .piece = piece},
+            {.match = ALL "limit=2&continue=next%2F1",
+             .status = 200,
+             .body = LIST("7", "", OBJ("z", "u3", "5", "1")),
+             .piece = piece},
+            {.match = "&resourceVersion=7",
+             .status = 200,
+             .piece = piece ? piece : 100000,
+             .end = SCRIPT_HOLD,
+             .body = EVENT("ADDED", OBJ("v", "u4", "8", "1")) EVENT("MODIFIED", OBJ("x", "u1", "9", "2"))
+                 EVENT("DELETED", OBJ("y", "u2", "10", "1")) BOOKMARK("12")},
+            {.match = "&resourceVersion=12",
+             .status = 200,
+             .piece = 100000,
+             .end = SCRIPT_HOLD,
+             .body = EVENT("MODIFIED", OBJ("x", "u1", "13", "3"))},
         };
         BEGIN(steps);
         struct sl_watch *w = watch();
@@ -161,9 +186,19 @@ static void pages_then_events(void **state) {
 static void watches_say_what_they_want(void **state) {
     (void)state;
     struct script_step steps[] = {
-        {.match = "GET /base/apis/example.com/v1/namespaces/n%20s/things?labelSelector=a%20in%20%28b%29&fieldSelector=c%3Dd&limit=2", .status = 200, .body = LIST("1", "", "")},
-        {.match = "GET /base/apis/example.com/v1/namespaces/n%20s/things?labelSelector=a%20in%20%28b%29&fieldSelector=c%3Dd&watch=1&allowWatchBookmarks=true&timeoutSeconds=",
-         .status = 200, .piece = 1, .end = SCRIPT_HOLD, .body = ""},
+        {.match = "GET "
+                  "/base/apis/example.com/v1/namespaces/n%20s/"
+                  "things?labelSelector=a%20in%20%28b%29&fieldSelector=c%3Dd&limit=2",
+         .status = 200,
+         .body = LIST("1", "", "")},
+        {.match = "GET "
+                  "/base/apis/example.com/v1/namespaces/n%20s/"
+                  "things?labelSelector=a%20in%20%28b%29&fieldSelector=c%3Dd&watch=1&allowWatchBookmarks=true&"
+                  "timeoutSeconds=",
+         .status = 200,
+         .piece = 1,
+         .end = SCRIPT_HOLD,
+         .body = ""},
     };
     BEGIN(steps);
     struct sl_watch_options o = {.ns = "n s", .label_selector = "a in (b)", .field_selector = "c=d"};
@@ -179,10 +214,17 @@ static void expired_versions_lead_to_a_new_list(void **state) {
     static const char *const causes[] = {"in the stream", "as a status"};
     for (size_t turn = 0; turn < SL_COUNT(causes); turn++) {
         struct script_step steps[] = {
-            {.match = "limit=2", .status = 200, .body = LIST("7", "", OBJ("x", "u1", "3", "1") "," OBJ("y", "u2", "4", "1") "," OBJ("z", "u3", "4", "1"))},
-            {.match = "&resourceVersion=7", .status = turn ? 410 : 200, .piece = 7, .body = turn ? FAILURE(410, "Expired") : EXPIRED},
+            {.match = "limit=2",
+             .status = 200,
+             .body = LIST("7", "", OBJ("x", "u1", "3", "1") "," OBJ("y", "u2", "4", "1") "," OBJ("z", "u3", "4", "1"))},
+            {.match = "&resourceVersion=7",
+             .status = turn ? 410 : 200,
+             .piece = 7,
+             .body = turn ? FAILURE(410, "Expired") : EXPIRED},
             /* y has gone, z is another object of that name */
-            {.match = "limit=2", .status = 200, .body = LIST("20", "", OBJ("x", "u1", "3", "1") "," OBJ("z", "u9", "15", "2"))},
+            {.match = "limit=2",
+             .status = 200,
+             .body = LIST("20", "", OBJ("x", "u1", "3", "1") "," OBJ("z", "u9", "15", "2"))},
             {.match = "&resourceVersion=20", .status = 200, .piece = 1000, .end = SCRIPT_HOLD, .body = BOOKMARK("21")},
         };
         BEGIN(steps);
@@ -197,7 +239,9 @@ static void expired_versions_lead_to_a_new_list(void **state) {
 static void an_expired_page_starts_the_list_again(void **state) {
     (void)state;
     struct script_step steps[] = {
-        {.match = "limit=2", .status = 200, .body = LIST("7", "c1", OBJ("x", "u1", "3", "1") "," OBJ("y", "u2", "4", "1"))},
+        {.match = "limit=2",
+         .status = 200,
+         .body = LIST("7", "c1", OBJ("x", "u1", "3", "1") "," OBJ("y", "u2", "4", "1"))},
         {.match = "continue=c1", .status = 410, .body = FAILURE(410, "Expired")},
         {.match = "limit=2 ", .status = 200, .body = LIST("9", "", OBJ("x", "u1", "3", "1"))},
         {.match = "&resourceVersion=9", .status = 200, .piece = 9, .end = SCRIPT_HOLD, .body = BOOKMARK("9")},
@@ -214,18 +258,37 @@ static void broken_streams_resume(void **state) {
     (void)state;
     struct script_step steps[] = {
         {.match = "limit=2", .status = 500, .body = FAILURE(500, "InternalError")},
-        {.match = "limit=2", .status = 200, .body = LIST("7", "c1", OBJ("x", "u1", "3", "1")), .cut = 150, .end = SCRIPT_CLOSE},
-        {.match = "limit=2", .status = 200, .body = LIST("7", "c1", OBJ("x", "u1", "3", "1")), .cut = 150, .end = SCRIPT_RESET},
+        {.match = "limit=2",
+         .status = 200,
+         .body = LIST("7", "c1", OBJ("x", "u1", "3", "1")),
+         .cut = 150,
+         .end = SCRIPT_CLOSE},
+        {.match = "limit=2",
+         .status = 200,
+         .body = LIST("7", "c1", OBJ("x", "u1", "3", "1")),
+         .cut = 150,
+         .end = SCRIPT_RESET},
         {.match = "limit=2", .status = 200, .body = LIST("7", "c1", OBJ("x", "u1", "3", "1"))},
-        {.match = "continue=c1", .status = 429, .headers = "Retry-After: 0\r\n", .body = FAILURE(429, "TooManyRequests")},
+        {.match = "continue=c1",
+         .status = 429,
+         .headers = "Retry-After: 0\r\n",
+         .body = FAILURE(429, "TooManyRequests")},
         {.match = "continue=c1", .end = SCRIPT_RESET}, /* not even a status line */
         {.match = "continue=c1", .status = 200, .body = LIST("7", "", OBJ("y", "u2", "3", "1"))},
         {.match = "&resourceVersion=7", .end = SCRIPT_RESET},
         {.match = "&resourceVersion=7", .status = 503, .body = "<html>"},
         {.match = "&resourceVersion=7", .status = 200, .piece = 10, .body = ""}, /* ends at once */
-        {.match = "&resourceVersion=7", .status = 200, .piece = 50, .cut = 260, .end = SCRIPT_RESET,
+        {.match = "&resourceVersion=7",
+         .status = 200,
+         .piece = 50,
+         .cut = 260,
+         .end = SCRIPT_RESET,
          .body = EVENT("MODIFIED", OBJ("x", "u1", "9", "2")) EVENT("MODIFIED", OBJ("x", "u1", "11", "3"))},
-        {.match = "&resourceVersion=9", .status = 200, .piece = 50, .end = SCRIPT_HOLD, .body = EVENT("MODIFIED", OBJ("x", "u1", "11", "3"))},
+        {.match = "&resourceVersion=9",
+         .status = 200,
+         .piece = 50,
+         .end = SCRIPT_HOLD,
+         .body = EVENT("MODIFIED", OBJ("x", "u1", "11", "3"))},
     };
     BEGIN(steps);
     sl_metrics_reset();
@@ -240,7 +303,8 @@ static void broken_streams_resume(void **state) {
 
 static void nonsense_leads_to_a_new_list(void **state) {
     (void)state;
-    static const char *const frames[] = {"nonsense\n", EVENT("STRANGE", OBJ("x", "u1", "9", "2")), EVENT("ADDED", "{\"metadata\":{}}"), "[1]\n"};
+    static const char *const frames[] = {"nonsense\n", EVENT("STRANGE", OBJ("x", "u1", "9", "2")),
+                                         EVENT("ADDED", "{\"metadata\":{}}"), "[1]\n"};
     for (size_t i = 0; i < SL_COUNT(frames); i++) {
         struct script_step steps[] = {
             {.match = "limit=2", .status = 200, .body = LIST("7", "", OBJ("x", "u1", "3", "1"))},
@@ -285,7 +349,11 @@ static void a_watch_that_never_answers_is_given_up(void **state) {
     struct script_step steps[] = {
         {.match = "limit=2", .status = 200, .body = LIST("7", "", "")},
         {.match = "&resourceVersion=7", .end = SCRIPT_HOLD}, /* accepted, then silence */
-        {.match = "&resourceVersion=7", .status = 200, .piece = 5, .end = SCRIPT_HOLD, .body = EVENT("ADDED", OBJ("x", "u1", "9", "1"))},
+        {.match = "&resourceVersion=7",
+         .status = 200,
+         .piece = 5,
+         .end = SCRIPT_HOLD,
+         .body = EVENT("ADDED", OBJ("x", "u1", "9", "1"))},
     };
     BEGIN(steps);
     sl_metrics_reset();
@@ -324,7 +392,8 @@ static void much_data_waits_in_the_kernel(void **state) {
     SL_AUTO_FREE char *filler = sl_xalloc(each + 1);
     memset(filler, 'f', each);
     for (size_t i = 0; i < n; i++)
-        sl_buf_printf(&body, "%s{\"metadata\":{\"name\":\"o%zu\",\"uid\":\"u%zu\"},\"spec\":\"%s\"}", i ? "," : "", i, i, filler);
+        sl_buf_printf(&body, "%s{\"metadata\":{\"name\":\"o%zu\",\"uid\":\"u%zu\"},\"spec\":\"%s\"}", i ? "," : "", i,
+                      i, filler);
     sl_buf_puts(&body, "]}");
     struct script_step steps[] = {
         {.match = "limit=2", .status = 200, .body = sl_buf_text(&body)},
@@ -341,7 +410,8 @@ static void much_data_waits_in_the_kernel(void **state) {
         most = waits > most ? waits : most;
     }
     assert_int_equal(seen, n + 1);
-    assert_true(most > 10000 && most < 2500000); /* the limit and what libcurl hands over in one go; the page has 4 MB */
+    assert_true(most > 10000 &&
+                most < 2500000); /* the limit and what libcurl hands over in one go; the page has 4 MB */
     for (int i = 0; i < 3000 && script_seen(&server, "resourceVersion=7") < 1; i++)
         sl_cluster_step(cluster, 10);
     finish();
@@ -351,13 +421,25 @@ static void much_data_waits_in_the_kernel(void **state) {
 static void requests_go_where_they_should(void **state) {
     (void)state;
     struct script_step steps[] = {
-        {.match = "GET /base/apis/example.com/v1/namespaces/a/things/x%2Fy auth=t1 body=", .status = 200, .body = OBJ("x", "u", "1", "got")},
-        {.match = "POST /base/apis/example.com/v1/namespaces/a/things auth=t1 body={\"metadata\":{\"name\":\"x\"},\"apiVersion\":\"example.com/v1\",\"kind\":\"Thing\"}",
-         .status = 201, .body = OBJ("x", "u", "1", "made")},
-        {.match = "PATCH /base/apis/example.com/v1/namespaces/a/things/x?fieldManager=m%26m&force=true auth=t1 body={\"apiVersion\":\"example.com/v1\",\"kind\":\"Thing\",\"metadata\":{\"name\":\"x\"}}",
-         .status = 200, .body = OBJ("x", "u", "1", "applied")},
-        {.match = "PATCH /base/apis/example.com/v1/namespaces/a/things/x auth=t1 body={\"spec\":\"p\"}", .status = 200, .body = OBJ("x", "u", "1", "patched"), .piece = 1},
-        {.match = "DELETE /base/apis/example.com/v1/namespaces/a/things/x auth=t1 body={\"propagationPolicy\":\"Background\"}", .status = 200, .body = "{}"},
+        {.match = "GET /base/apis/example.com/v1/namespaces/a/things/x%2Fy auth=t1 body=",
+         .status = 200,
+         .body = OBJ("x", "u", "1", "got")},
+        {.match = "POST /base/apis/example.com/v1/namespaces/a/things auth=t1 "
+                  "body={\"metadata\":{\"name\":\"x\"},\"apiVersion\":\"example.com/v1\",\"kind\":\"Thing\"}",
+         .status = 201,
+         .body = OBJ("x", "u", "1", "made")},
+        {.match = "PATCH /base/apis/example.com/v1/namespaces/a/things/x?fieldManager=m%26m&force=true auth=t1 "
+                  "body={\"apiVersion\":\"example.com/v1\",\"kind\":\"Thing\",\"metadata\":{\"name\":\"x\"}}",
+         .status = 200,
+         .body = OBJ("x", "u", "1", "applied")},
+        {.match = "PATCH /base/apis/example.com/v1/namespaces/a/things/x auth=t1 body={\"spec\":\"p\"}",
+         .status = 200,
+         .body = OBJ("x", "u", "1", "patched"),
+         .piece = 1},
+        {.match = "DELETE /base/apis/example.com/v1/namespaces/a/things/x auth=t1 "
+                  "body={\"propagationPolicy\":\"Background\"}",
+         .status = 200,
+         .body = "{}"},
         {.match = "PUT /base/api/v1/nodes/n/status?dryRun=All auth=t1 body=", .status = 200, .body = "{}"},
     };
     BEGIN(steps);
@@ -376,8 +458,14 @@ static void requests_go_where_they_should(void **state) {
     assert_string_equal(g.value, "patched");
     ask(&g, SL_DELETE, "x", "{'propagationPolicy':'Background'}");
     expect_replies(&g, 5);
-    struct sl_request q = {.verb = SL_UPDATE, .resource = &nodes, .name = "n", .subresource = "status", .query = "dryRun=All",
-                           .body = sl_json_from("{}"), .done = on_reply, .payload = &g};
+    struct sl_request q = {.verb = SL_UPDATE,
+                           .resource = &nodes,
+                           .name = "n",
+                           .subresource = "status",
+                           .query = "dryRun=All",
+                           .body = sl_json_from("{}"),
+                           .done = on_reply,
+                           .payload = &g};
     sl_cluster_send(cluster, &q);
     expect_replies(&g, 6);
     assert_int_equal(g.code, 0);
@@ -505,7 +593,8 @@ static void an_echo_of_our_own_success_is_marked(void **state) {
     finish();
 }
 
-/* libcurl itself repeats a request when a kept-alive connection turns out to be dead; for writes that would go unseen. */
+/* libcurl itself repeats a request when a kept-alive connection turns out to be dead; for writes that would go unseen.
+ */
 static void a_dead_kept_connection_does_not_repeat_a_write(void **state) {
     (void)state;
     struct script_step steps[] = {
@@ -537,7 +626,12 @@ static void slow_and_cut_answers(void **state) {
     struct script_step steps[] = {
         {.match = "GET ", .status = 200, .body = OBJ("x", "u", "1", "drip"), .piece = 1, .delay_ms = 20},
         {.match = "GET ", .status = 200, .body = OBJ("x", "u", "1", "again"), .cut = 20, .end = SCRIPT_CLOSE},
-        {.match = "GET ", .status = 200, .body = OBJ("x", "u", "1", "again"), .piece = 5, .cut = 20, .end = SCRIPT_RESET},
+        {.match = "GET ",
+         .status = 200,
+         .body = OBJ("x", "u", "1", "again"),
+         .piece = 5,
+         .cut = 20,
+         .end = SCRIPT_RESET},
         {.match = "GET ", .status = 200, .body = OBJ("x", "u", "1", "again")},
         {.match = "GET ", .status = 200, .body = "no JSON"},
         {.match = "PATCH ", .status = 200, .body = "no JSON"},

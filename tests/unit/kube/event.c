@@ -36,7 +36,10 @@ static void settle(int64_t ms) {
         sl_cluster_step(cluster, until - sl_cluster_mono_ms(cluster));
 }
 static void say(const char *name, const char *note) {
-    SL_AUTO_JSON *about = sl_json_fromf("{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'Workload','metadata':{'namespace':'a','name':'%s','uid':'u-%s','resourceVersion':'9'}}", name, name);
+    SL_AUTO_JSON *about = sl_json_fromf(
+        "{'apiVersion':'kueue.x-k8s.io/"
+        "v1beta2','kind':'Workload','metadata':{'namespace':'a','name':'%s','uid':'u-%s','resourceVersion':'9'}}",
+        name, name);
     sl_events_emit(e, "sluice/workloads", about, true, "Pending", "Pending", note);
 }
 static size_t count(void) {
@@ -55,10 +58,15 @@ static void they_say_who_what_and_why(void **state) {
     assert_int_equal(strncmp(name, "w.", 2), 0);
     sl_json_del(one, "metadata");
     SL_AUTO_FREE char *text = sl_json_text(one);
-    assert_string_equal(text, "{\"action\":\"Pending\",\"apiVersion\":\"events.k8s.io/v1\",\"eventTime\":\"2026-01-01T00:00:00.000000Z\",\"kind\":\"Event\","
-                              "\"note\":\"no quota\",\"reason\":\"Pending\",\"regarding\":{\"apiVersion\":\"kueue.x-k8s.io/v1beta2\",\"kind\":\"Workload\","
-                              "\"name\":\"w\",\"namespace\":\"a\",\"resourceVersion\":\"9\",\"uid\":\"u-w\"},\"reportingController\":\"sluice/workloads\","
-                              "\"reportingInstance\":\"sluice-0\",\"type\":\"Warning\"}");
+    assert_string_equal(
+        text,
+        "{\"action\":\"Pending\",\"apiVersion\":\"events.k8s.io/"
+        "v1\",\"eventTime\":\"2026-01-01T00:00:00.000000Z\",\"kind\":\"Event\","
+        "\"note\":\"no "
+        "quota\",\"reason\":\"Pending\",\"regarding\":{\"apiVersion\":\"kueue.x-k8s.io/v1beta2\",\"kind\":\"Workload\","
+        "\"name\":\"w\",\"namespace\":\"a\",\"resourceVersion\":\"9\",\"uid\":\"u-w\"},\"reportingController\":"
+        "\"sluice/workloads\","
+        "\"reportingInstance\":\"sluice-0\",\"type\":\"Warning\"}");
     SL_AUTO_JSON *node = sl_json_from("{'kind':'Node','metadata':{'name':'n'}}");
     sl_events_emit(e, "c", node, false, "R", "A", "x");
     settle(1);

@@ -55,9 +55,13 @@ static void lines_come_whole(void **state) {
 
 static void items_come_one_by_one(void **state) {
     (void)state;
-    assert_frames(KUBE_ITEMS, "{\"kind\":\"L\",\"metadata\":{\"resourceVersion\":\"7\",\"continue\":\"x\"},\"items\":[{\"a\":{\"items\":[1]}},{\"b\":\"]}\\\"{\"} , {}]}\n",
-                  "<{\"a\":{\"items\":[1]}}><{\"b\":\"]}\\\"{\"}><{}>[{\"kind\":\"L\",\"metadata\":{\"resourceVersion\":\"7\",\"continue\":\"x\"},\"items\":[  ]}\n]");
-    assert_frames(KUBE_ITEMS, "{\"items\":[{}],\"metadata\":{\"items\":[1,2]}}", "<{}>[{\"items\":[],\"metadata\":{\"items\":[1,2]}}]");
+    assert_frames(KUBE_ITEMS,
+                  "{\"kind\":\"L\",\"metadata\":{\"resourceVersion\":\"7\",\"continue\":\"x\"},\"items\":[{\"a\":{"
+                  "\"items\":[1]}},{\"b\":\"]}\\\"{\"} , {}]}\n",
+                  "<{\"a\":{\"items\":[1]}}><{\"b\":\"]}\\\"{\"}><{}>[{\"kind\":\"L\",\"metadata\":{"
+                  "\"resourceVersion\":\"7\",\"continue\":\"x\"},\"items\":[  ]}\n]");
+    assert_frames(KUBE_ITEMS, "{\"items\":[{}],\"metadata\":{\"items\":[1,2]}}",
+                  "<{}>[{\"items\":[],\"metadata\":{\"items\":[1,2]}}]");
     assert_frames(KUBE_ITEMS, "{\"items\":null}", "[{\"items\":null}]");
     assert_frames(KUBE_ITEMS, "{\"kind\":\"items\",\"x\":[1]}", "[{\"kind\":\"items\",\"x\":[1]}]");
 }
@@ -134,11 +138,15 @@ static void assert_stripped(const char *text, unsigned depth, const char *want) 
 
 static void managed_fields_are_cut_out(void **state) {
     (void)state;
-    assert_stripped("{\"metadata\":{\"managedFields\":[{\"x\":\"]\"}],\"name\":\"a\"}}", 0, "{\"metadata\":{\"name\":\"a\"}}");
-    assert_stripped("{\"metadata\":{\"name\":\"a\", \"managedFields\" : [ ] },\"s\":1}", 0, "{\"metadata\":{\"name\":\"a\" },\"s\":1}");
+    assert_stripped("{\"metadata\":{\"managedFields\":[{\"x\":\"]\"}],\"name\":\"a\"}}", 0,
+                    "{\"metadata\":{\"name\":\"a\"}}");
+    assert_stripped("{\"metadata\":{\"name\":\"a\", \"managedFields\" : [ ] },\"s\":1}", 0,
+                    "{\"metadata\":{\"name\":\"a\" },\"s\":1}");
     assert_stripped("{\"metadata\":{\"managedFields\":[[],[]]}}", 0, "{\"metadata\":{}}");
-    assert_stripped("{\"type\":\"A\",\"object\":{\"spec\":{\"metadata\":{\"managedFields\":[1]}},\"metadata\":{\"managedFields\":[1],\"n\":1}}}", 1,
-                    "{\"type\":\"A\",\"object\":{\"spec\":{\"metadata\":{\"managedFields\":[1]}},\"metadata\":{\"n\":1}}}");
+    assert_stripped(
+        "{\"type\":\"A\",\"object\":{\"spec\":{\"metadata\":{\"managedFields\":[1]}},\"metadata\":{\"managedFields\":["
+        "1],\"n\":1}}}",
+        1, "{\"type\":\"A\",\"object\":{\"spec\":{\"metadata\":{\"managedFields\":[1]}},\"metadata\":{\"n\":1}}}");
     /* others of that name stay */
     static const char *const same[] = {
         "{\"spec\":{\"managedFields\":[1]}}",
@@ -157,9 +165,9 @@ static void managed_fields_are_cut_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_come_whole),        cmocka_unit_test(items_come_one_by_one),
-        cmocka_unit_test(a_cut_page_is_seen),      cmocka_unit_test(wrong_pages_are_refused),
-        cmocka_unit_test(sizes_are_bounded),       cmocka_unit_test(memory_goes_back_after_a_large_object),
+        cmocka_unit_test(lines_come_whole),           cmocka_unit_test(items_come_one_by_one),
+        cmocka_unit_test(a_cut_page_is_seen),         cmocka_unit_test(wrong_pages_are_refused),
+        cmocka_unit_test(sizes_are_bounded),          cmocka_unit_test(memory_goes_back_after_a_large_object),
         cmocka_unit_test(managed_fields_are_cut_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

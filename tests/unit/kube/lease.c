@@ -72,7 +72,9 @@ static int pass(int64_t ms) {
 static void stored(const char *path, const char *want) {
     SL_AUTO_JSON *l = sl_memory_get(cluster, &leases, "sys", "main");
     const struct sl_json *v = sl_json_path(l, path);
-    SL_AUTO_FREE char *text = sl_json_type(v) == SL_JSON_STRING ? sl_xstrdup(sl_json_str(v, "")) : v ? sl_json_text(v) : sl_xstrdup("-");
+    SL_AUTO_FREE char *text = sl_json_type(v) == SL_JSON_STRING ? sl_xstrdup(sl_json_str(v, ""))
+                              : v                               ? sl_json_text(v)
+                                                                : sl_xstrdup("-");
     assert_string_equal(text, want);
 }
 
@@ -152,7 +154,8 @@ static void never_two_whatever_happens(void **state) {
     (void)state;
     for (uint64_t seed = 10; seed < 40; seed++) {
         open_cluster(seed);
-        struct sl_memory_faults f = {.conflict = 100, .unavailable = 150, .unknown_applied = 100, .unknown_lost = 100, .delay_ms = 3000};
+        struct sl_memory_faults f = {
+            .conflict = 100, .unavailable = 150, .unknown_applied = 100, .unknown_lost = 100, .delay_ms = 3000};
         sl_memory_set_faults(cluster, &f);
         for (int i = 0; i < REPLICAS; i++)
             join(i);
@@ -194,9 +197,12 @@ static void freed_while_a_request_is_under_way(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_gets_it_and_keeps_it),     cmocka_unit_test(a_released_lease_is_taken_at_once),
-        cmocka_unit_test(a_dead_holder_is_replaced_after_its_time), cmocka_unit_test(a_deleted_lease_is_made_again),
-        cmocka_unit_test(another_writer_takes_it_away), cmocka_unit_test(never_two_whatever_happens),
+        cmocka_unit_test(one_gets_it_and_keeps_it),
+        cmocka_unit_test(a_released_lease_is_taken_at_once),
+        cmocka_unit_test(a_dead_holder_is_replaced_after_its_time),
+        cmocka_unit_test(a_deleted_lease_is_made_again),
+        cmocka_unit_test(another_writer_takes_it_away),
+        cmocka_unit_test(never_two_whatever_happens),
         cmocka_unit_test(freed_while_a_request_is_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

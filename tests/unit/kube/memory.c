@@ -42,8 +42,10 @@ static void note(const char *text) {
 static void on_event(void *payload, const struct sl_watch_event *e) {
     const char *name = sl_json_path_str(e->object, "metadata.name", "");
     SL_AUTO_FREE char *text = sl_xprintf("%s%s%s%s ", (const char *)payload,
-                                         e->what == SL_WATCH_PUT ? "+" : e->what == SL_WATCH_GONE ? "-" : "=", name,
-                                         sl_json_path_str(e->object, "data.v", ""));
+                                         e->what == SL_WATCH_PUT    ? "+"
+                                         : e->what == SL_WATCH_GONE ? "-"
+                                                                    : "=",
+                                         name, sl_json_path_str(e->object, "data.v", ""));
     note(text);
 }
 
@@ -97,15 +99,23 @@ static void on_reply(void *payload, const struct sl_reply *reply) {
 }
 static void send_verb(struct got *g, enum sl_verb verb, const struct sl_resource *r, const char *name, const char *sub,
                       const char *manager, const char *body) {
-    struct sl_request q = {.verb = verb, .resource = r, .ns = "a", .name = name, .subresource = sub, .field_manager = manager,
-                           .lane = SL_LANE_DECISION, .done = on_reply, .payload = g};
+    struct sl_request q = {.verb = verb,
+                           .resource = r,
+                           .ns = "a",
+                           .name = name,
+                           .subresource = sub,
+                           .field_manager = manager,
+                           .lane = SL_LANE_DECISION,
+                           .done = on_reply,
+                           .payload = g};
     q.body = body ? sl_json_from(body) : NULL;
     sl_cluster_send(cluster, &q);
 }
 
 static void creates_as_the_server_does(void **state) {
     (void)state;
-    assert_int_equal(make(&workloads, "{'metadata':{'name':'w','namespace':'a','uid':'mine'},'spec':{'x':1},'status':{'y':1}}"), 0);
+    assert_int_equal(
+        make(&workloads, "{'metadata':{'name':'w','namespace':'a','uid':'mine'},'spec':{'x':1},'status':{'y':1}}"), 0);
     assert_field(&workloads, "a", "w", "metadata.resourceVersion", "1");
     assert_field(&workloads, "a", "w", "metadata.generation", "1");
     assert_field(&workloads, "a", "w", "metadata.creationTimestamp", "2026-01-01T00:00:00Z");
@@ -149,8 +159,10 @@ static void preconditions_are_checked(void **state) {
     (void)state;
     make(&workloads, "{'metadata':{'name':'w','namespace':'a'},'spec':{'x':1}}");
     assert_int_equal(merge(&workloads, "a", "w", NULL, "{'metadata':{'resourceVersion':'1'},'spec':{'x':2}}"), 0);
-    assert_int_equal(merge(&workloads, "a", "w", NULL, "{'metadata':{'resourceVersion':'1'},'spec':{'x':3}}"), SL_CONFLICT);
-    assert_int_equal(merge(&workloads, "a", "w", "status", "{'metadata':{'resourceVersion':'1'},'status':{'x':3}}"), SL_CONFLICT);
+    assert_int_equal(merge(&workloads, "a", "w", NULL, "{'metadata':{'resourceVersion':'1'},'spec':{'x':3}}"),
+                     SL_CONFLICT);
+    assert_int_equal(merge(&workloads, "a", "w", "status", "{'metadata':{'resourceVersion':'1'},'status':{'x':3}}"),
+                     SL_CONFLICT);
     assert_int_equal(merge(&workloads, "a", "w", NULL, "{'metadata':{'uid':'other'},'spec':{'x':3}}"), SL_CONFLICT);
     assert_int_equal(merge(&workloads, "a", "w", NULL, "{'metadata':{'name':'v'}}"), SL_INVALID);
     assert_field(&workloads, "a", "w", "spec.x", "2");
@@ -171,7 +183,7 @@ static void preconditions_are_checked(void **state) {
 static void finalizers_hold_deletion(void **state) {
     (void)state;
     make(&workloads, "{'metadata':{'name':'w','namespace':'a','finalizers':['f','g']},'spec':{'x':1}}");
-    sl_cluster_watch(cluster, &workloads, NULL, on_event, (void *)(uintptr_t)"");
+    sl_cluster_watch(cluster, &workloads, NULL, on_event, (void *)(uintptr_t) "");
     settle();
     assert_int_equal(sl_memory_delete(cluster, &workloads, "a", "w", NULL), 0);
     assert_field(&workloads, "a", "w", "metadata.deletionTimestamp", "2026-01-01T00:00:00Z");
@@ -190,9 +202,12 @@ static void owners_take_their_dependents_along(void **state) {
     make(&jobs, "{'metadata':{'name':'j','namespace':'a'},'spec':{'suspend':true}}");
     make(&jobs, "{'metadata':{'name':'k','namespace':'a'},'spec':{'suspend':true}}");
     SL_AUTO_FREE char *j = field(&jobs, "a", "j", "metadata.uid"), *k = field(&jobs, "a", "k", "metadata.uid");
-    SL_AUTO_JSON *one = sl_json_fromf("{'metadata':{'name':'one','namespace':'a','ownerReferences':[{'uid':'%s'}]}}", j);
-    SL_AUTO_JSON *two = sl_json_fromf("{'metadata':{'name':'two','namespace':'a','ownerReferences':[{'uid':'%s'},{'uid':'%s'}]}}", j, k);
-    SL_AUTO_JSON *late = sl_json_fromf("{'metadata':{'name':'late','namespace':'a','ownerReferences':[{'uid':'%s'}]}}", j);
+    SL_AUTO_JSON *one =
+        sl_json_fromf("{'metadata':{'name':'one','namespace':'a','ownerReferences':[{'uid':'%s'}]}}", j);
+    SL_AUTO_JSON *two = sl_json_fromf(
+        "{'metadata':{'name':'two','namespace':'a','ownerReferences':[{'uid':'%s'},{'uid':'%s'}]}}", j, k);
+    SL_AUTO_JSON *late =
+        sl_json_fromf("{'metadata':{'name':'late','namespace':'a','ownerReferences':[{'uid':'%s'}]}}", j);
     assert_int_equal(sl_memory_create(cluster, &workloads, one, NULL, NULL), 0);
     assert_int_equal(sl_memory_create(cluster, &workloads, two, NULL, NULL), 0);
     settle();
@@ -211,9 +226,10 @@ static void foreground_and_orphan_deletion(void **state) {
     make(&jobs, "{'metadata':{'name':'j','namespace':'a'},'spec':{'suspend':true}}");
     make(&jobs, "{'metadata':{'name':'k','namespace':'a'},'spec':{'suspend':true}}");
     SL_AUTO_FREE char *j = field(&jobs, "a", "j", "metadata.uid"), *k = field(&jobs, "a", "k", "metadata.uid");
-    SL_AUTO_JSON *one =
-        sl_json_fromf("{'metadata':{'name':'one','namespace':'a','finalizers':['f'],'ownerReferences':[{'uid':'%s'}]}}", j);
-    SL_AUTO_JSON *two = sl_json_fromf("{'metadata':{'name':'two','namespace':'a','ownerReferences':[{'uid':'%s'}]}}", k);
+    SL_AUTO_JSON *one = sl_json_fromf(
+        "{'metadata':{'name':'one','namespace':'a','finalizers':['f'],'ownerReferences':[{'uid':'%s'}]}}", j);
+    SL_AUTO_JSON *two =
+        sl_json_fromf("{'metadata':{'name':'two','namespace':'a','ownerReferences':[{'uid':'%s'}]}}", k);
     assert_int_equal(sl_memory_create(cluster, &workloads, one, NULL, NULL), 0);
     assert_int_equal(sl_memory_create(cluster, &workloads, two, NULL, NULL), 0);
     settle();
@@ -246,7 +262,7 @@ static void watches_list_then_follow(void **state) {
     (void)state;
     make(&configmaps, "{'metadata':{'name':'b','namespace':'a','labels':{'x':'1'}},'data':{'v':'1'}}");
     make(&configmaps, "{'metadata':{'name':'a','namespace':'b','labels':{'x':'2'}},'data':{'v':'1'}}");
-    struct sl_watch *w = sl_cluster_watch(cluster, &configmaps, NULL, on_event, (void *)(uintptr_t)"");
+    struct sl_watch *w = sl_cluster_watch(cluster, &configmaps, NULL, on_event, (void *)(uintptr_t) "");
     assert_false(sl_watch_synced(w));
     assert_string_equal(log_text, ""); /* nothing is delivered but inside a step */
     make(&configmaps, "{'metadata':{'name':'c','namespace':'c'},'data':{'v':'1'}}");
@@ -259,9 +275,10 @@ static void watches_list_then_follow(void **state) {
     settle();
     assert_string_equal(log_text, "+b1 +a1 +c1 = +b2 +b3 -a1 ");
     log_text[0] = 0;
-    struct sl_watch_options some = {.label_selector = "x in (1,3),!y"}, named = {.ns = "c", .field_selector = "metadata.name=c"};
-    sl_cluster_watch(cluster, &configmaps, &some, on_event, (void *)(uintptr_t)"s");
-    sl_cluster_watch(cluster, &configmaps, &named, on_event, (void *)(uintptr_t)"n");
+    struct sl_watch_options some = {.label_selector = "x in (1,3),!y"},
+                            named = {.ns = "c", .field_selector = "metadata.name=c"};
+    sl_cluster_watch(cluster, &configmaps, &some, on_event, (void *)(uintptr_t) "s");
+    sl_cluster_watch(cluster, &configmaps, &named, on_event, (void *)(uintptr_t) "n");
     settle();
     merge(&configmaps, "a", "b", NULL, "{'metadata':{'labels':{'y':'1'}}}");
     settle();
@@ -272,7 +289,7 @@ static void metadata_only_shows_metadata(void **state) {
     (void)state;
     make(&configmaps, "{'metadata':{'name':'b','namespace':'a'},'data':{'v':'1'}}");
     struct sl_watch_options o = {.metadata_only = true};
-    sl_cluster_watch(cluster, &configmaps, &o, on_event, (void *)(uintptr_t)"");
+    sl_cluster_watch(cluster, &configmaps, &o, on_event, (void *)(uintptr_t) "");
     settle();
     assert_string_equal(log_text, "+b = "); /* data.v was not shown */
 }
@@ -280,7 +297,7 @@ static void metadata_only_shows_metadata(void **state) {
 static void a_cut_watch_tells_everything(void **state) {
     (void)state;
     struct sl_memory_faults f = {.watch_gone = 300, .watch_cut = 200, .delay_ms = 50};
-    sl_cluster_watch(cluster, &configmaps, NULL, on_event, (void *)(uintptr_t)"");
+    sl_cluster_watch(cluster, &configmaps, NULL, on_event, (void *)(uintptr_t) "");
     settle();
     sl_memory_set_faults(cluster, &f);
     for (int i = 0; i < 200; i++) {
@@ -288,7 +305,8 @@ static void a_cut_watch_tells_everything(void **state) {
         if (i % 40 < 20)
             assert_int_equal(sl_memory_create(cluster, &configmaps, j, NULL, NULL), 0);
         else
-            assert_int_equal(sl_memory_delete(cluster, &configmaps, "a", sl_json_path_str(j, "metadata.name", ""), NULL), 0);
+            assert_int_equal(
+                sl_memory_delete(cluster, &configmaps, "a", sl_json_path_str(j, "metadata.name", ""), NULL), 0);
         if (i % 2 == 0)
             sl_cluster_step(cluster, 300);
     }
@@ -343,8 +361,14 @@ static void requests_answer_inside_a_step(void **state) {
     settle();
     assert_int_equal(sl_json_len(sl_json_get(g.object, "items")), 1);
     assert_string_equal(sl_json_get_str(g.object, "kind", ""), "ConfigMapList");
-    struct sl_request dry = {.verb = SL_MERGE_PATCH, .resource = &configmaps, .ns = "a", .name = "c", .query = "dryRun=All",
-                             .body = sl_json_from("{'data':{'v':'9'}}"), .done = on_reply, .payload = &g};
+    struct sl_request dry = {.verb = SL_MERGE_PATCH,
+                             .resource = &configmaps,
+                             .ns = "a",
+                             .name = "c",
+                             .query = "dryRun=All",
+                             .body = sl_json_from("{'data':{'v':'9'}}"),
+                             .done = on_reply,
+                             .payload = &g};
     sl_cluster_send(cluster, &dry);
     settle();
     assert_string_equal(sl_json_path_str(g.object, "data.v", ""), "9");
@@ -374,8 +398,13 @@ static void one_object_keeps_its_order(void **state) {
     make(&configmaps, "{'metadata':{'name':'c','namespace':'a'},'data':{'v':''}}");
     static const char *const names[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
     for (size_t i = 0; i < SL_COUNT(names); i++) {
-        struct sl_request q = {.verb = SL_MERGE_PATCH, .resource = &configmaps, .ns = "a", .name = "c", .lane = SL_LANE_STATUS,
-                               .body = sl_json_fromf("{'data':{'v':'%s'}}", names[i]), .done = order_notes,
+        struct sl_request q = {.verb = SL_MERGE_PATCH,
+                               .resource = &configmaps,
+                               .ns = "a",
+                               .name = "c",
+                               .lane = SL_LANE_STATUS,
+                               .body = sl_json_fromf("{'data':{'v':'%s'}}", names[i]),
+                               .done = order_notes,
                                .payload = (void *)(uintptr_t)names[i]};
         sl_cluster_send(cluster, &q);
     }
@@ -396,22 +425,28 @@ static void apply_keeps_books_by_manager(void **state) {
     send_verb(&g, SL_APPLY, &workloads, "w", "status", "one", "{'status':{}}");
     settle();
     assert_int_equal(g.code, SL_NOT_FOUND);
-    send_verb(&g, SL_APPLY, &workloads, "w", NULL, "one", "{'metadata':{'labels':{'a':'1','b':'1'}},'spec':{'x':1,'list':[1,2]}}");
+    send_verb(&g, SL_APPLY, &workloads, "w", NULL, "one",
+              "{'metadata':{'labels':{'a':'1','b':'1'}},'spec':{'x':1,'list':[1,2]}}");
     settle();
     assert_int_equal(g.status, 201);
     send_verb(&g, SL_APPLY, &workloads, "w", "status", "one",
-              "{'status':{'admission':{'clusterQueue':'q','podSetAssignments':[{'name':'m','count':1},{'name':'n','count':2}]},"
+              "{'status':{'admission':{'clusterQueue':'q','podSetAssignments':[{'name':'m','count':1},{'name':'n','"
+              "count':2}]},"
               "'conditions':[{'type':'A','status':'True'},{'type':'B','status':'True'}]}}");
-    send_verb(&g, SL_APPLY, &workloads, "w", "status", "two", "{'status':{'conditions':[{'type':'C','status':'True'}]}}");
+    send_verb(&g, SL_APPLY, &workloads, "w", "status", "two",
+              "{'status':{'conditions':[{'type':'C','status':'True'}]}}");
     settle();
     assert_field(&workloads, "a", "w", "status.conditions.2.type", "C");
     /* what one no longer says goes, what two says stays */
     send_verb(&g, SL_APPLY, &workloads, "w", "status", "one",
-              "{'status':{'admission':{'clusterQueue':'q','podSetAssignments':[{'name':'n','count':3}]},'conditions':[{'type':'B','status':'False'}]}}");
+              "{'status':{'admission':{'clusterQueue':'q','podSetAssignments':[{'name':'n','count':3}]},'conditions':[{"
+              "'type':'B','status':'False'}]}}");
     settle();
     assert_field(&workloads, "a", "w", "status.admission.podSetAssignments", "[{\"count\":3,\"name\":\"n\"}]");
-    assert_field(&workloads, "a", "w", "status.conditions", "[{\"status\":\"False\",\"type\":\"B\"},{\"status\":\"True\",\"type\":\"C\"}]");
-    send_verb(&g, SL_APPLY, &workloads, "w", "status", "one", "{'status':{'conditions':[{'type':'B','status':'False'}]}}");
+    assert_field(&workloads, "a", "w", "status.conditions",
+                 "[{\"status\":\"False\",\"type\":\"B\"},{\"status\":\"True\",\"type\":\"C\"}]");
+    send_verb(&g, SL_APPLY, &workloads, "w", "status", "one",
+              "{'status':{'conditions':[{'type':'B','status':'False'}]}}");
     settle();
     assert_field(&workloads, "a", "w", "status.admission", "-");
     /* metadata and spec are another book, with the status subresource left alone */
@@ -420,13 +455,21 @@ static void apply_keeps_books_by_manager(void **state) {
     assert_field(&workloads, "a", "w", "metadata.labels", "{\"a\":\"1\"}");
     assert_field(&workloads, "a", "w", "spec", "{\"list\":[3]}");
     /* conflicts */
-    send_verb(&g, SL_APPLY, &workloads, "w", "status", "three", "{'status':{'conditions':[{'type':'B','status':'True'}]}}");
+    send_verb(&g, SL_APPLY, &workloads, "w", "status", "three",
+              "{'status':{'conditions':[{'type':'B','status':'True'}]}}");
     settle();
     assert_int_equal(g.code, SL_CONFLICT);
     assert_non_null(strstr(g.text, "\"one\" in .status.conditions"));
-    struct sl_request q = {.verb = SL_APPLY, .resource = &workloads, .ns = "a", .name = "w", .subresource = "status", .field_manager = "three",
-                           .force = true, .body = sl_json_from("{'status':{'conditions':[{'type':'B','status':'True'}]}}"),
-                           .done = on_reply, .payload = &g};
+    struct sl_request q = {.verb = SL_APPLY,
+                           .resource = &workloads,
+                           .ns = "a",
+                           .name = "w",
+                           .subresource = "status",
+                           .field_manager = "three",
+                           .force = true,
+                           .body = sl_json_from("{'status':{'conditions':[{'type':'B','status':'True'}]}}"),
+                           .done = on_reply,
+                           .payload = &g};
     sl_cluster_send(cluster, &q);
     settle();
     assert_int_equal(g.code, 0);
@@ -482,7 +525,8 @@ static void jobs_run(void **state) {
 
 static void jobs_fail_and_vanish(void **state) {
     (void)state;
-    make(&jobs, "{'metadata':{'name':'f','namespace':'a','annotations':{'sluice.dev/simulate-run':'2s','sluice.dev/simulate-fail':'true'}},"
+    make(&jobs, "{'metadata':{'name':'f','namespace':'a','annotations':{'sluice.dev/simulate-run':'2s','sluice.dev/"
+                "simulate-fail':'true'}},"
                 "'spec':{'ttlSecondsAfterFinished':5}}");
     make(&jobs, "{'metadata':{'name':'d','namespace':'a'},'spec':{'activeDeadlineSeconds':3}}");
     make(&jobs, "{'metadata':{'name':'m','namespace':'a'},'spec':{'managedBy':'other'}}");
@@ -535,9 +579,11 @@ static struct sl_json *admit(void *payload, bool mutating, const struct sl_json 
     (void)payload;
     const struct sl_json *q = sl_json_get(review, "request");
     size_t n = strlen(reviews);
-    snprintf(reviews + n, sizeof reviews - n, "%s%s%s%s%s%s ", mutating ? "m:" : "v:", sl_json_get_str(q, "operation", ""),
+    snprintf(reviews + n, sizeof reviews - n, "%s%s%s%s%s%s ",
+             mutating ? "m:" : "v:", sl_json_get_str(q, "operation", ""),
              sl_json_get_str(q, "subResource", NULL) ? "/" : "", sl_json_get_str(q, "subResource", ""),
-             sl_json_is_null(sl_json_get(q, "object")) ? "" : "+o", sl_json_is_null(sl_json_get(q, "oldObject")) ? "" : "+old");
+             sl_json_is_null(sl_json_get(q, "object")) ? "" : "+o",
+             sl_json_is_null(sl_json_get(q, "oldObject")) ? "" : "+old");
     if (strcmp(sl_json_path_str(q, "resource.resource", ""), "configmaps"))
         return NULL;
     struct sl_json *answer = sl_json_fromf("{'response':{'uid':'%s','allowed':true}}", sl_json_get_str(q, "uid", ""));
@@ -588,9 +634,10 @@ static void the_same_seed_gives_the_same_history(void **state) {
         log_text[0] = 0;
         struct sl_memory_faults f = {.watch_gone = 100, .watch_cut = 100, .delay_ms = 100};
         sl_memory_set_faults(cluster, &f);
-        sl_cluster_watch(cluster, &jobs, NULL, on_event, (void *)(uintptr_t)"");
+        sl_cluster_watch(cluster, &jobs, NULL, on_event, (void *)(uintptr_t) "");
         for (int i = 0; i < 30; i++) {
-            SL_AUTO_JSON *j = sl_json_fromf("{'metadata':{'name':'j%d','namespace':'a'},'spec':{'parallelism':%d}}", i, i % 4);
+            SL_AUTO_JSON *j =
+                sl_json_fromf("{'metadata':{'name':'j%d','namespace':'a'},'spec':{'parallelism':%d}}", i, i % 4);
             assert_int_equal(sl_memory_create(cluster, &jobs, j, NULL, NULL), 0);
             sl_cluster_step(cluster, 20);
         }
@@ -625,13 +672,26 @@ static void time_moves_only_when_nothing_is_due(void **state) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(creates_as_the_server_does),    T(status_and_spec_are_apart),      T(preconditions_are_checked),
-        T(finalizers_hold_deletion),      T(owners_take_their_dependents_along), T(foreground_and_orphan_deletion),
-        T(a_namespace_takes_all_along),   T(watches_list_then_follow),       T(metadata_only_shows_metadata),
-        T(a_cut_watch_tells_everything),  T(requests_answer_inside_a_step),  T(pending_requests_are_cancelled),
-        T(one_object_keeps_its_order),    T(apply_keeps_books_by_manager),   T(jobs_run),
-        T(jobs_fail_and_vanish),          T(faults_are_drawn),               T(admission_is_called),
-        T(the_same_seed_gives_the_same_history), T(time_moves_only_when_nothing_is_due),
+        T(creates_as_the_server_does),
+        T(status_and_spec_are_apart),
+        T(preconditions_are_checked),
+        T(finalizers_hold_deletion),
+        T(owners_take_their_dependents_along),
+        T(foreground_and_orphan_deletion),
+        T(a_namespace_takes_all_along),
+        T(watches_list_then_follow),
+        T(metadata_only_shows_metadata),
+        T(a_cut_watch_tells_everything),
+        T(requests_answer_inside_a_step),
+        T(pending_requests_are_cancelled),
+        T(one_object_keeps_its_order),
+        T(apply_keeps_books_by_manager),
+        T(jobs_run),
+        T(jobs_fail_and_vanish),
+        T(faults_are_drawn),
+        T(admission_is_called),
+        T(the_same_seed_gives_the_same_history),
+        T(time_moves_only_when_nothing_is_due),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
