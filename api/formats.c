@@ -1,6 +1,7 @@
 /* Name formats of Kubernetes and the texts that tell what is wrong. Hand-written matchers: linear, and no locale. */
 #include <string.h>
 
+#include "formats.h"
 #include "sluice/api/fielderr.h"
 #include "sluice/base/mem.h"
 
@@ -21,7 +22,7 @@ static bool is_alnum(char c) {
 }
 
 /* [a-z0-9]([-a-z0-9]*[a-z0-9])? */
-static bool label_chars(const char *s, size_t n) {
+bool sl_label_chars(const char *s, size_t n) {
     if (n == 0 || !is_lower_alnum(s[0]) || !is_lower_alnum(s[n - 1]))
         return false;
     for (size_t i = 0; i < n; i++)
@@ -30,11 +31,11 @@ static bool label_chars(const char *s, size_t n) {
     return true;
 }
 
-static bool subdomain_chars(const char *s, size_t n) {
+bool sl_subdomain_chars(const char *s, size_t n) {
     size_t start = 0;
     for (size_t i = 0; i <= n; i++)
         if (i == n || s[i] == '.') {
-            if (!label_chars(s + start, i - start))
+            if (!sl_label_chars(s + start, i - start))
                 return false;
             start = i + 1;
         }
@@ -42,7 +43,7 @@ static bool subdomain_chars(const char *s, size_t n) {
 }
 
 /* ([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9] */
-static bool name_chars(const char *s, size_t n) {
+bool sl_name_chars(const char *s, size_t n) {
     if (n == 0 || !is_alnum(s[0]) || !is_alnum(s[n - 1]))
         return false;
     for (size_t i = 0; i < n; i++)
@@ -53,26 +54,26 @@ static bool name_chars(const char *s, size_t n) {
 
 bool sl_is_dns_label(const char *text) {
     size_t n = strlen(text);
-    return n <= 63 && label_chars(text, n);
+    return n <= 63 && sl_label_chars(text, n);
 }
 
 bool sl_is_dns_subdomain(const char *text) {
     size_t n = strlen(text);
-    return n <= 253 && subdomain_chars(text, n);
+    return n <= 253 && sl_subdomain_chars(text, n);
 }
 
 bool sl_is_qualified_name(const char *text) {
     const char *slash = strchr(text, '/');
     const char *name = slash ? slash + 1 : text;
-    if (slash && (slash - text > 253 || !subdomain_chars(text, (size_t)(slash - text))))
+    if (slash && (slash - text > 253 || !sl_subdomain_chars(text, (size_t)(slash - text))))
         return false;
     size_t n = strlen(name);
-    return n <= 63 && name_chars(name, n);
+    return n <= 63 && sl_name_chars(name, n);
 }
 
 bool sl_is_label_value(const char *text) {
     size_t n = strlen(text);
-    return n == 0 || (n <= 63 && name_chars(text, n));
+    return n == 0 || (n <= 63 && sl_name_chars(text, n));
 }
 
 bool sl_is_condition_reason(const char *text) {
@@ -147,7 +148,7 @@ void sl_check_subdomain(struct sl_fielderrs *l, const struct sl_path *path, cons
     size_t n = strlen(text);
     if (n > 253)
         sl_fielderr_str(l, SL_FE_INVALID, path, text, "must be no more than 253 bytes");
-    if (!subdomain_chars(text, n))
+    if (!sl_subdomain_chars(text, n))
         sl_fielderr_str(l, SL_FE_INVALID, path, text, "%s", subdomain_text);
 }
 
@@ -166,7 +167,7 @@ void sl_check_qualified_name(struct sl_fielderrs *l, const struct sl_path *path,
             sl_fielderr_str(l, SL_FE_INVALID, path, text, "prefix part must be non-empty");
         else if (n > 253)
             sl_fielderr_str(l, SL_FE_INVALID, path, text, "prefix part must be no more than 253 bytes");
-        if (n && !subdomain_chars(text, n))
+        if (n && !sl_subdomain_chars(text, n))
             sl_fielderr_str(l, SL_FE_INVALID, path, text, "prefix part %s", subdomain_text);
     }
     size_t n = strlen(name);
@@ -174,7 +175,7 @@ void sl_check_qualified_name(struct sl_fielderrs *l, const struct sl_path *path,
         sl_fielderr_str(l, SL_FE_INVALID, path, text, "name part must be non-empty");
     else if (n > 63)
         sl_fielderr_str(l, SL_FE_INVALID, path, text, "name part must be no more than 63 bytes");
-    if (!name_chars(name, n))
+    if (!sl_name_chars(name, n))
         sl_fielderr_str(l, SL_FE_INVALID, path, text, "name part %s", name_text);
 }
 
@@ -182,7 +183,7 @@ void sl_check_label_value(struct sl_fielderrs *l, const struct sl_path *path, co
     size_t n = strlen(text);
     if (n > 63)
         sl_fielderr_str(l, SL_FE_INVALID, path, text, "must be no more than 63 bytes");
-    if (n && !name_chars(text, n))
+    if (n && !sl_name_chars(text, n))
         sl_fielderr_str(l, SL_FE_INVALID, path, text, "%s", value_text);
 }
 

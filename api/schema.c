@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats.h"
 #include "sluice/api/fielderr.h"
 #include "sluice/api/names.h"
 #include "sluice/api/validate.h"
@@ -57,19 +58,19 @@ static const char *const pattern_texts[] = {
     [P_REASON] = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
 };
 
-/* Patterns say nothing about length, so the format is matched piecewise where the ready-made predicate has a bound of
- * its own. */
+static bool qualified(const char *text) { /* [prefix/]name */
+    const char *slash = strchr(text, '/');
+    const char *name = slash ? slash + 1 : text;
+    return (!slash || sl_subdomain_chars(text, (size_t)(slash - text))) && sl_name_chars(name, strlen(name));
+}
+
 static bool pattern_matches(enum pattern p, const char *text) {
     switch (p) {
     case P_NONE: return true;
-    case P_SUBDOMAIN:
-        if (strlen(text) > 253) { /* too long anyway, and said so by maxLength */
-            return true;
-        }
-        return sl_is_dns_subdomain(text);
-    case P_LABEL: return strlen(text) > 63 || sl_is_dns_label(text);
+    case P_SUBDOMAIN: return sl_subdomain_chars(text, strlen(text));
+    case P_LABEL: return sl_label_chars(text, strlen(text));
     case P_KIND: return sl_is_kind_name(text);
-    case P_QUALIFIED: return strlen(text) > 63 || sl_is_qualified_name(text);
+    case P_QUALIFIED: return qualified(text);
     case P_QUANTITY: return sl_is_quantity_text(text);
     case P_REASON: return sl_is_condition_reason(text);
     }

@@ -1,6 +1,6 @@
 /*
- * Kubernetes quantities: exact in nano units within +-1.7e29, clamped beyond (values of the API beyond int64 whole units clamp anyway).
- * Rules: scheduling.md 1.1, 1.10; api.md 0.1 (P_QTY), 2.5.
+ * Kubernetes quantities: exact in nano units within +-1.7e29, clamped beyond (values of the API beyond int64 whole
+ * units clamp anyway). Rules: scheduling.md 1.1, 1.10; api.md 0.1 (P_QTY), 2.5.
  */
 #ifndef SLUICE_API_QUANTITY_H
 #define SLUICE_API_QUANTITY_H
@@ -10,9 +10,10 @@
 
 #include "sluice/base/json.h"
 
+__extension__ typedef __int128 sl_int128;
 enum sl_quantity_format { SL_QTY_DECIMAL_SI, SL_QTY_BINARY_SI, SL_QTY_DECIMAL_EXPONENT };
 struct sl_quantity {
-    __int128 nano;
+    sl_int128 nano;
     enum sl_quantity_format format;
 };
 
@@ -29,8 +30,8 @@ int64_t sl_quantity_quota(const struct sl_quantity *q, const char *resource);
 #define SL_QUANTITY_TEXT 64
 /* Canonical text of the quantity as Kubernetes prints it. */
 char *sl_quantity_format(const struct sl_quantity *q, char *text);
-/* Amount in engine units as text: cpu decimal SI of milli, memory, storage and hugepages binary SI, others decimal SI; SL_UNLIMITED is
- * printed as the largest value (in statuses) or as "<unlimited>" for people. */
+/* Amount in engine units as text: cpu decimal SI of milli, memory, storage and hugepages binary SI, others decimal SI;
+ * SL_UNLIMITED is printed as the largest value (in statuses) or as "<unlimited>" for people. */
 char *sl_amount_format(const char *resource, int64_t amount, char *text);
 char *sl_amount_format_people(const char *resource, int64_t amount, char *text);
 

@@ -1,7 +1,8 @@
 /*
- * The API's objects as the engine and the rest of the process see them: decoded, owned plain structs. Each has a decode function in the
- * file of its kind and a _free function that accepts NULL and half-built objects. Strings are owned unless said otherwise; NULL means absent.
- * Amounts are int64 in the engine's units: cpu in milli, everything else in whole units, SL_UNLIMITED for "as much as there is".
+ * The API's objects as the engine and the rest of the process see them: decoded, owned plain structs. Each has a decode
+ * function in the file of its kind and a _free function that accepts NULL and half-built objects. Strings are owned
+ * unless said otherwise; NULL means absent. Amounts are int64 in the engine's units: cpu in milli, everything else in
+ * whole units, SL_UNLIMITED for "as much as there is".
  */
 #ifndef SLUICE_API_TYPES_H
 #define SLUICE_API_TYPES_H
@@ -143,15 +144,17 @@ struct sl_node_term {
 struct sl_podset {
     char *name;
     int32_t count;
-    int32_t min_count; /* -1: none */
-    struct sl_requests per_pod; /* effective requests of one pod, after every rule of scheduling.md 1.3-1.5, rounded up, never negative */
+    int32_t min_count;          /* -1: none */
+    struct sl_requests per_pod; /* effective requests of one pod, after every rule of scheduling.md 1.3-1.5, rounded up,
+                                   never negative */
     struct sl_labels node_selector;
     struct sl_node_term *affinity; /* required node affinity; terms are ORed */
     size_t n_affinity;
     bool affinity_invalid; /* an expression that cannot be read */
     struct sl_toleration *tolerations;
     size_t n_tolerations;
-    uint64_t shape; /* equal for pod specs that are equal in everything scheduling.md 3.6 lists beside what stands here; 0: unknown */
+    uint64_t shape; /* equal for pod specs that are equal in everything scheduling.md 3.6 lists beside what stands here;
+                       0: unknown */
 };
 struct sl_assigned_flavor {
     char *resource, *flavor;
@@ -190,19 +193,21 @@ struct sl_workload {
     int64_t created_ms;
     int64_t generation;
     bool active, deleting;
-    bool gated; /* a non-empty admission-gated-by annotation */
+    bool gated;                      /* a non-empty admission-gated-by annotation */
     int64_t max_exec_s, past_exec_s; /* 0: none */
     struct sl_podset *podsets;
     size_t n_podsets;
     int32_t *reclaimable; /* per pod set, 0 when absent; n_podsets long */
-    struct sl_condition_view quota_reserved, admitted, evicted, preempted, requeued, pods_ready, finished, deactivation_target, waiting_for_replacement;
+    struct sl_condition_view quota_reserved, admitted, evicted, preempted, requeued, pods_ready, finished,
+        deactivation_target, waiting_for_replacement;
     bool has_requeue_at;
     int64_t requeue_at_ms;
     int32_t requeue_count;
     struct sl_check_view *checks;
     size_t n_checks;
     struct sl_admission *admission; /* NULL: none */
-    char *rejected;                 /* why the pod sets are not valid (scheduling.md 1.9 rules 2 and 3), set by the caller; NULL: valid */
+    char *
+        rejected; /* why the pod sets are not valid (scheduling.md 1.9 rules 2 and 3), set by the caller; NULL: valid */
 };
 
 void sl_labels_done(struct sl_labels *l);
