@@ -17,6 +17,10 @@ const struct sl_command sl_commands[] = {
     {"status", "show queues, what they use and who waits", "sluice status [--kubeconfig FILE] [--config FILE] [-o text|json]", sl_cmd_status},
     {"history", "show who took and returned quota", "sluice history --data-dir DIR [--queue NAME] [--namespace NS] [--limit N] [-o text|json]", sl_cmd_history},
     {"check", "ask a running manager whether it is well", "sluice check --url http://HOST:PORT/readyz", sl_cmd_check},
+    {"verify", "check from inside whether an installation is whole",
+     "sluice verify [-n NAMESPACE] [--timeout 60s] [--kubeconfig FILE] [--lease NAME] [--webhook-service NAME] [--webhook-secret NAME]\n"
+     "              [--mutating-configuration NAME] [--validating-configuration NAME]",
+     sl_cmd_verify},
     {"version", "print the version", "sluice version", sl_cmd_version},
     {NULL, NULL, NULL, NULL},
 };

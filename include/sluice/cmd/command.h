@@ -33,6 +33,7 @@ int sl_cmd_explain(int argc, char **argv);
 int sl_cmd_status(int argc, char **argv);
 int sl_cmd_history(int argc, char **argv);
 int sl_cmd_version(int argc, char **argv);
+int sl_cmd_verify(int argc, char **argv);
 int sl_cmd_check(int argc, char **argv);
 
 #endif
