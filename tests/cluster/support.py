@@ -133,7 +133,7 @@ class Answer:
     """a urllib3 response in the shape that ApiException reads"""
 
     def __init__(self, r):
-        self.status, self.reason, self.data, self.headers = r.status, r.reason, r.data.decode(errors="replace"), r.headers
+        self.status, self.reason, self.data, self.headers = r.status, r.reason, r.data, r.headers
 
     def getheaders(self):
         return self.headers
