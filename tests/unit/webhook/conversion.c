@@ -64,6 +64,14 @@ static void conversion__items_keep_their_order(void **state) {
           "'result':{'status':'Success'}}");
 }
 
+static void conversion__brackets_in_strings_are_text(void **state) {
+    (void)state;
+    gives(REVIEW("[{'a':'x\\']},{\\''},{'\\\\':'}'}]"), 2,
+          "{'uid':'u','convertedObjects':[{'a':'x\\u0022]},{\\u0022','apiVersion':'g/v2'},{'\\\\':'}','apiVersion':'g/"
+          "v2'}],"
+          "'result':{'status':'Success'}}");
+}
+
 static void conversion__order_of_members_does_not_matter(void **state) {
     (void)state;
     gives("{'x':{'objects':[1,2]},'request':{'y':{'objects':[3]},'z':[['objects']],'objects':[{'n':'\\\\'}],'"
@@ -173,6 +181,7 @@ static void conversion__a_list_larger_than_one_review(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conversion__items_keep_their_order),
+        cmocka_unit_test(conversion__brackets_in_strings_are_text),
         cmocka_unit_test(conversion__order_of_members_does_not_matter),
         cmocka_unit_test(conversion__failure_names_the_object),
         cmocka_unit_test(conversion__what_is_no_review_is_refused),
