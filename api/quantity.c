@@ -145,7 +145,7 @@ int sl_quantity_from_json(const struct sl_json *j, struct sl_quantity *ret, stru
     case SL_JSON_INT: ret->nano = (i128)sl_json_int(j, 0) * NANO; break;
     case SL_JSON_REAL: { /* 0.5 in YAML without quotes */
         char text[64];
-        snprintf(text, sizeof text, "%.9f", sl_json_real(j, 0));
+        snprintf(text, sizeof text, "%.15g", sl_json_real(j, 0)); /* as many digits as a double holds */
         return sl_quantity_parse(text, ret, err);
     }
     default: return sl_err_set(err, SL_INVALID, "must be a quantity (a string or a number)");

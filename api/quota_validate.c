@@ -22,6 +22,13 @@ static bool quantity_of(const struct sl_json *j, struct sl_quantity *ret) {
     return !sl_json_is_null(j) && sl_quantity_from_json(j, ret, NULL) == 0;
 }
 
+/* The pattern of the schema lets a little more through than is a quantity ("1e1.5"). */
+static void check_readable(const struct sl_json *j, const struct sl_path *path, struct sl_fielderrs *l) {
+    struct sl_quantity q;
+    if (sl_json_type(j) == SL_JSON_STRING && sl_is_quantity_text(sl_json_str(j, "")) && !quantity_of(j, &q))
+        sl_fielderr_schema(l, SL_FE_INVALID, path, j, "must be a quantity");
+}
+
 static void bad_quantity(struct sl_fielderrs *l, const struct sl_path *path, const struct sl_quantity *q,
                          const char *detail) {
     char text[SL_QUANTITY_TEXT];
@@ -31,6 +38,7 @@ static void bad_quantity(struct sl_fielderrs *l, const struct sl_path *path, con
 static void check_amount(const struct sl_json *quota, const char *name, const struct sl_path *at,
                          struct sl_fielderrs *l) {
     struct sl_quantity q;
+    check_readable(sl_json_get(quota, name), SL_PATH(at, name), l);
     if (quantity_of(sl_json_get(quota, name), &q) && q.nano < 0)
         bad_quantity(l, SL_PATH(at, name), &q, "must be greater than or equal to 0");
 }
@@ -130,9 +138,11 @@ static void check_groups(const struct owner *owner, const struct sl_json *groups
 
 static void check_weight(const struct sl_json *spec, struct sl_fielderrs *l) {
     struct sl_quantity weight;
-    if (!quantity_of(sl_json_get(sl_json_get(spec, "fairSharing"), "weight"), &weight))
-        return;
+    const struct sl_json *j = sl_json_get(sl_json_get(spec, "fairSharing"), "weight");
     const struct sl_path *path = SL_PATH(SL_PATH(NULL, "spec"), "fairSharing");
+    check_readable(j, SL_PATH(path, "weight"), l);
+    if (!quantity_of(j, &weight))
+        return;
     if (weight.nano < 0)
         bad_quantity(l, path, &weight, "must be greater than or equal to 0");
     else if (weight.nano == 1)

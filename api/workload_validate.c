@@ -188,12 +188,15 @@ static void check_topology_assignment(const struct sl_json *assignment, const st
 static void check_usage(const struct sl_json *assignment, const struct sl_path *path, struct sl_fielderrs *l) {
     const struct sl_json *usage = sl_json_get(assignment, "resourceUsage");
     int64_t count = sl_json_get_int(assignment, "count", 0);
-    if (count <= 0 || !sl_json_is_object(usage))
+    if (!sl_json_is_object(usage))
         return;
     SL_JSON_EACH (usage, e) {
         struct sl_quantity q;
         char text[SL_QUANTITY_TEXT];
-        if (sl_quantity_from_json(e.value, &q, NULL) == 0 && sl_quantity_amount(&q, e.key) % count != 0)
+        if (sl_quantity_from_json(e.value, &q, NULL) < 0)
+            sl_fielderr_schema(l, SL_FE_INVALID, SL_PATH_KEY(SL_PATH(path, "resourceUsage"), e.key), NULL,
+                               "must be a quantity");
+        else if (count > 0 && sl_quantity_amount(&q, e.key) % count != 0)
             sl_fielderr_str(l, SL_FE_INVALID, SL_PATH_KEY(SL_PATH(path, "resourceUsage"), e.key),
                             sl_quantity_format(&q, text), "is not a multiple of %lld", (long long)count);
     }

@@ -118,6 +118,24 @@ static void quantity__json_nodes(void **s) {
     assert_int_equal(sl_quantity_from_json(NULL, &q, NULL), SL_INVALID);
 }
 
+static void quantity__reals_are_read_as_written(void **s) {
+    (void)s;
+    SL_AUTO_JSON *j = sl_json_from("[0.1, 123456.1, 1e-10, 1e300, -2.5]");
+    static const char *const want[] = {"100m", "123456100m", "1n", NULL, "-2500m"};
+    char text[SL_QUANTITY_TEXT];
+    for (size_t i = 0; i < 5; i++) {
+        struct sl_quantity q, w;
+        assert_int_equal(sl_quantity_from_json(sl_json_at(j, i), &q, NULL), 0);
+        if (!want[i]) {
+            assert_int_equal(sl_quantity_amount(&q, "pods"), INT64_MAX);
+            continue;
+        }
+        w = parse(want[i]);
+        if (sl_quantity_compare(&q, &w) != 0)
+            fail_msg("%s, not %s", sl_quantity_format(&q, text), want[i]);
+    }
+}
+
 static void quantity__amounts_as_text(void **s) {
     (void)s;
     static const struct {
@@ -167,6 +185,7 @@ int main(void) {
         cmocka_unit_test(quantity__amounts_round_up_and_clamp),
         cmocka_unit_test(quantity__sums_and_order_are_exact),
         cmocka_unit_test(quantity__json_nodes),
+        cmocka_unit_test(quantity__reals_are_read_as_written),
         cmocka_unit_test(quantity__amounts_as_text),
         cmocka_unit_test(quantity__text_reads_back_as_the_same_value),
     };
