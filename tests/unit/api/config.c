@@ -222,6 +222,24 @@ static void config__faults_have_paths(void **s) {
         {HEAD2 "sluice: {shm: {scope: node}}\n",
          "sluice.shm.scope: Unsupported value: \"node\": supported values: \"pod\", \"gpu\""},
         {HEAD2 "sluice: {ledger: {maxSize: 1Ki}}\n", "sluice.ledger.maxSize: Invalid value"},
+        {HEAD2 "integrations: {labelKeysToCopy: [1]}\n",
+         "integrations.labelKeysToCopy[0]: Invalid value: 1: must be a string"},
+        {HEAD2 "clientConnection: {qps: fast}\n", "clientConnection.qps: Invalid value: \"fast\": must be a number"},
+        {HEAD2 "webhook: {host: 5}\n", "webhook.host: Invalid value: 5: must be a string"},
+        {HEAD2 "leaderElection: {resourceName: ''}\n",
+         "leaderElection.resourceName: Invalid value: \"\": must have between 1 and 253 bytes"},
+        {HEAD2 "leaderElection: {renewDeadline: 1s}\n",
+         "leaderElection.renewDeadline: Invalid value: must be longer than retryPeriod"},
+        {HEAD2 "resources: {quotaCheckStrategy: 5}\n", "resources.quotaCheckStrategy: Invalid value: must be a string"},
+        {HEAD2 "resources: {transformations: {a: b}}\n", "resources.transformations: Invalid value: must be a list"},
+        {HEAD2 "managedJobsNamespaceSelector: all\n",
+         "managedJobsNamespaceSelector: Invalid value: \"all\": must be a label selector"},
+        {HEAD2 "fairSharing: true\n", "fairSharing: Invalid value: true: must be an object"},
+        {HEAD1 "fairSharing: {enable: 1}\n", "fairSharing.enable: Invalid value: 1"},
+        {HEAD2 "featureGates: [A]\n", "featureGates: Invalid value: must be a map"},
+        {HEAD2 "metrics: {customLabels: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21]}\n",
+         "metrics.customLabels: Too many"},
+        {HEAD2 "sluice: {shm: {size: -1Gi}}\n", "sluice.shm.size: Invalid value: \"-1Gi\""},
         {HEAD2 "namespace: Bad_\n", "namespace: Invalid value: \"Bad_\""},
         {"kind: Configuration\n", "apiVersion: Unsupported value: \"\""},
         {"apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Config\n", "kind: Unsupported value: \"Config\""},
@@ -241,6 +259,32 @@ static void config__faults_have_paths(void **s) {
         free(message);
         sl_config_done(&c);
     }
+}
+
+static void config__limits(void **s) {
+    (void)s;
+    struct sl_config c;
+    char *message = NULL, *big = sl_xalloc((1 << 20) + 2);
+    memset(big, '#', (1 << 20) + 1);
+    assert_int_equal(sl_config_parse_text(big, (1 << 20) + 1, &c, &message, NULL), SL_TOO_BIG);
+    assert_non_null(message);
+    free(message);
+    free(big);
+    sl_config_done(&c);
+    SL_AUTO_BUF text = SL_BUF_INIT(4096);
+    sl_buf_puts(&text, HEAD2 "sluice: {gpuResources: [");
+    for (int i = 0; i < 65; i++)
+        sl_buf_printf(&text, "r%d, ", i);
+    sl_buf_puts(&text, "]}\n");
+    message = NULL;
+    assert_int_equal(sl_config_parse_text(sl_buf_text(&text), text.len, &c, &message, NULL), SL_INVALID);
+    assert_non_null(strstr(message, "sluice.gpuResources: Too many: 65: must have at most 64 items"));
+    free(message);
+    sl_config_done(&c);
+    c = parse(HEAD2 "webhook: null\nwaitForPodsReady: {timeout: 0s}\nsluice: {shm: {size: 2Gi}}\n"); /* null is absent,
+                                                                                                        0 the default */
+    assert_int_equal(c.pods_ready.timeout_ms, 1800000);
+    sl_config_done(&c);
 }
 
 static void config__all_faults_at_once(void **s) {
@@ -286,10 +330,15 @@ static void config__reference(void **s) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(config__defaults),          cmocka_unit_test(config__every_field),
-        cmocka_unit_test(config__v1beta1),           cmocka_unit_test(config__gates),
-        cmocka_unit_test(config__faults_have_paths), cmocka_unit_test(config__all_faults_at_once),
-        cmocka_unit_test(config__of_the_journeys),   cmocka_unit_test(config__reference),
+        cmocka_unit_test(config__defaults),
+        cmocka_unit_test(config__every_field),
+        cmocka_unit_test(config__v1beta1),
+        cmocka_unit_test(config__gates),
+        cmocka_unit_test(config__faults_have_paths),
+        cmocka_unit_test(config__all_faults_at_once),
+        cmocka_unit_test(config__limits),
+        cmocka_unit_test(config__of_the_journeys),
+        cmocka_unit_test(config__reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,6 +102,43 @@ static void decode__errors_name_the_field(void **s) {
     assert_non_null(strstr(err.text, "spec.namespaceSelector: matchExpressions[0]"));
 }
 
+static void decode__stored_nonsense_is_no_credit(void **s) {
+    (void)s;
+    SL_AUTO_JSON *j = sl_json_from(
+        "{'metadata':{'name':'q'},'spec':{'fairSharing':{'weight':'-1'},'resourceGroups':[{'coveredResources':['cpu'],'"
+        "flavors':[{'name':'f',"
+        "'resources':[{'name':'cpu','nominalQuota':'-5','borrowingLimit':'-1','lendingLimit':'-1'}]}]}]}}");
+    struct sl_clusterqueue *q;
+    assert_int_equal(sl_clusterqueue_decode(j, &q, NULL), 0);
+    struct sl_quota *quota = &q->groups[0].flavors[0].quotas[0];
+    assert_true(quota->nominal == 0 && quota->borrowing_limit == 0 && quota->lending_limit == 0 && q->weight < 0.001);
+    sl_clusterqueue_free(q);
+    static const char *const fields[] = {"borrowingLimit", "lendingLimit"};
+    for (size_t i = 0; i < 2; i++) {
+        SL_AUTO_JSON *bad = sl_json_fromf("{'metadata':{'name':'q'},'spec':{'resourceGroups':[{'flavors':[{'resources':"
+                                          "[{'name':'cpu','nominalQuota':1,'%s':'x'}]}]}]}}",
+                                          fields[i]);
+        struct sl_err err = SL_ERR_INIT;
+        assert_int_equal(sl_clusterqueue_decode(bad, &q, &err), SL_INVALID);
+        assert_non_null(strstr(err.text, fields[i]));
+    }
+    SL_AUTO_JSON *w = sl_json_from(
+        "{'metadata':{'name':'w'},'spec':{'podSets':[{'count':-4}]},'status':{'admission':{'clusterQueue':'q','"
+        "podSetAssignments':[{'flavors':"
+        "{'cpu':'f','memory':'f'},'resourceUsage':{'cpu':'-3'}}]},'reclaimablePods':[{'name':'main','count':-7}]}}");
+    struct sl_workload *workload;
+    assert_int_equal(sl_workload_decode(w, &workload, NULL), 0);
+    assert_true(workload->podsets[0].count == 0 && workload->reclaimable[0] == 0);
+    assert_true(workload->admission->podsets[0].flavors[0].amount == 0 &&
+                workload->admission->podsets[0].flavors[1].amount == 0);
+    sl_workload_free(workload);
+    SL_AUTO_JSON *many = sl_json_from("{'metadata':{'name':'w'},'spec':{}}");
+    struct sl_json *podsets = sl_json_make_array(sl_json_mut(many, "spec"), "podSets");
+    for (int i = 0; i < 65; i++)
+        sl_json_append(podsets, sl_json_new_object());
+    assert_int_equal(sl_workload_decode(many, &workload, NULL), SL_INVALID);
+}
+
 static void decode__small_kinds(void **s) {
     (void)s;
     SL_AUTO_JSON *lq = sl_json_from(
@@ -236,6 +273,7 @@ int main(void) {
         cmocka_unit_test(decode__bare_clusterqueue_has_the_defaults),
         cmocka_unit_test(decode__errors_name_the_field),
         cmocka_unit_test(decode__small_kinds),
+        cmocka_unit_test(decode__stored_nonsense_is_no_credit),
         cmocka_unit_test(decode__workload),
         cmocka_unit_test(decode__nonsense_never_crashes),
     };

@@ -240,6 +240,78 @@ static void formats__names(void **s) {
     assert_true(sl_is_kind_name("Job") && !sl_is_kind_name("1Job") && !sl_is_kind_name("a."));
 }
 
+/* Every fault of a name with its own words. */
+static void formats__what_is_said(void **s) {
+    (void)s;
+    char longer[400];
+    memset(longer, 'a', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    char prefixed[330];
+    snprintf(prefixed, sizeof prefixed, "%.300s/x", longer);
+    const struct {
+        const char *name, *text;
+    } rows[] = {
+        {"a/b/c", "a qualified name must consist of"},
+        {"/x", "prefix part must be non-empty"},
+        {prefixed, "prefix part must be no more than 253 bytes"},
+        {"A_/x", "prefix part a lowercase RFC 1123 subdomain"},
+        {"a/", "name part must be non-empty"},
+        {longer, "name part must be no more than 63 bytes"},
+    };
+    const struct sl_path *path = SL_PATH(NULL, "p");
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        SL_AUTO_FIELDERRS l = SL_FIELDERRS_INIT;
+        sl_check_qualified_name(&l, path, rows[i].name);
+        assert_true(l.n > 0);
+        assert_non_null(strstr(l.items[0].text, rows[i].text));
+    }
+    SL_AUTO_FIELDERRS l = SL_FIELDERRS_INIT;
+    sl_check_subdomain(&l, path, longer);
+    assert_non_null(strstr(l.items[0].text, "must be no more than 253 bytes"));
+    SL_AUTO_JSON *map = sl_json_from("{'Upper.Case/Name':'fine','x':1}");
+    SL_AUTO_FIELDERRS annotations = SL_FIELDERRS_INIT;
+    sl_check_annotations(&annotations, path, map);
+    assert_int_equal(annotations.n, 1);
+    assert_string_equal(annotations.items[0].path, "p[x]");
+    char *huge = sl_xalloc((256 << 10) + 1);
+    memset(huge, 'v', 256 << 10);
+    sl_json_set_str(map, "x", huge);
+    free(huge);
+    SL_AUTO_FIELDERRS large = SL_FIELDERRS_INIT;
+    sl_check_annotations(&large, path, map);
+    assert_string_equal(large.items[0].text, "Too long: may not be more than 262144 bytes");
+    SL_AUTO_FIELDERRS labels = SL_FIELDERRS_INIT;
+    SL_AUTO_JSON *bad = sl_json_from("{'x':1}");
+    sl_check_labels(&labels, path, bad);
+    assert_string_equal(labels.items[0].text, "Invalid value: 1: must be a string");
+}
+
+static void fielderr__values_are_cut_between_characters(void **s) {
+    (void)s;
+    SL_AUTO_BUF text = SL_BUF_INIT(4096);
+    for (int i = 0; i < 300; i++)
+        sl_buf_puts(&text, "\xc3\xa9");
+    SL_AUTO_FIELDERRS l = SL_FIELDERRS_INIT;
+    sl_fielderr_str(&l, SL_FE_NOT_FOUND, NULL, sl_buf_text(&text), NULL);
+    assert_string_equal(l.items[0].path, "<nil>");
+    size_t len = strlen(l.items[0].text);
+    assert_true(len < 540 && !strcmp(l.items[0].text + len - 3, "..."));
+    SL_AUTO_JSON *round = sl_json_new_str(l.items[0].text);
+    assert_null(strstr(sl_json_str(round, ""), "\xef\xbf\xbd")); /* no half characters */
+    static const enum sl_fielderr_type types[] = {SL_FE_INVALID,   SL_FE_REQUIRED,    SL_FE_FORBIDDEN,
+                                                  SL_FE_DUPLICATE, SL_FE_UNSUPPORTED, SL_FE_NOT_FOUND,
+                                                  SL_FE_TOO_LONG,  SL_FE_TOO_MANY,    SL_FE_UNKNOWN};
+    static const char *const reasons[] = {"FieldValueInvalid",   "FieldValueRequired",     "FieldValueForbidden",
+                                          "FieldValueDuplicate", "FieldValueNotSupported", "FieldValueNotFound",
+                                          "FieldValueTooLong",   "FieldValueTooMany",      "FieldValueInvalid"};
+    SL_AUTO_FIELDERRS all = SL_FIELDERRS_INIT;
+    for (size_t i = 0; i < SL_COUNT(types); i++)
+        sl_fielderr_add(&all, types[i], SL_PATH(NULL, "p"), NULL, NULL);
+    SL_AUTO_JSON *causes = sl_fielderrs_causes(&all);
+    for (size_t i = 0; i < SL_COUNT(types); i++)
+        assert_string_equal(sl_json_get_str(sl_json_at(causes, i), "reason", ""), reasons[i]);
+}
+
 static void registry__rows(void **s) {
     (void)s;
     size_t n;
@@ -310,6 +382,8 @@ int main(void) {
         cmocka_unit_test(validate__recorded_refusals),
         cmocka_unit_test(fielderr__message_and_causes),
         cmocka_unit_test(formats__names),
+        cmocka_unit_test(formats__what_is_said),
+        cmocka_unit_test(fielderr__values_are_cut_between_characters),
         cmocka_unit_test(registry__rows),
         cmocka_unit_test(defaults__bare_objects),
         cmocka_unit_test(prune__unknown_fields_and_nulls),
