@@ -207,7 +207,7 @@ def test_no_lookup_no_hooks():
         for f in files:
             with open(os.path.join(folder, f)) as s:
                 text = s.read()
-            assert "lookup" not in text and not re.search(r"helm\.sh/hook(?!: test$)", text, re.M), f
+            assert "lookup" not in text and not re.search(r"helm\.sh/hook(?!: test$|-delete-policy: )", text, re.M), f
 
 
 def test_as_a_subchart(tmp_path):
