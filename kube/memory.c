@@ -294,11 +294,11 @@ static void list_for(struct mem *m, struct mem_watch *w) {
         if (!o || !selects(w, o->json) || strcmp(uid_of(o->json), uid_of(last)))
             queue_event(m, w, SL_WATCH_GONE, known[i], last);
     }
-    SL_AUTO_FREE const char **keys = sl_map_sorted_keys(objects);
+    struct mem_object *const *sorted = mem_sorted(w->table);
     for (size_t i = 0; i < objects->count; i++) {
-        const struct mem_object *o = sl_map_get(objects, keys[i]);
+        const struct mem_object *o = sorted[i];
         if (selects(w, o->json))
-            queue_event(m, w, SL_WATCH_PUT, keys[i], o->json);
+            queue_event(m, w, SL_WATCH_PUT, o->key, o->json);
     }
     queue_event(m, w, SL_WATCH_SYNCED, NULL, NULL);
 }

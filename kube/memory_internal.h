@@ -17,6 +17,7 @@ struct mem_table {
     const struct sl_resource *resource;
     struct sl_map
         objects; /* namespace \x01 name -> struct mem_object, so that sorted keys are sorted by namespace, then name */
+    struct mem_object **sorted; /* the same by key; NULL: to be made again */
     struct mem_watch **watches;
     size_t watch_count, watch_cap;
     bool has_status, has_generation;
@@ -134,6 +135,8 @@ struct mem_write {
 int mem_do(struct mem *m, const struct mem_write *w, struct sl_json **ret, int *ret_status, struct sl_err *err);
 struct mem_table *mem_table(struct mem *m, const struct sl_resource *r);
 struct mem_object *mem_find(struct mem *m, const struct sl_resource *r, const char *ns, const char *name);
+/* All objects by key; borrowed until an object comes or goes. */
+struct mem_object *const *mem_sorted(struct mem_table *t);
 char *mem_key(const char *ns, const char *name); /* free() */
 bool mem_has_finalizer(const struct sl_json *object, const char *name);
 void mem_store_free(struct mem *m);

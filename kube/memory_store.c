@@ -72,6 +72,16 @@ struct mem_object *mem_find(struct mem *m, const struct sl_resource *r, const ch
     return sl_map_get(&mem_table(m, r)->objects, key);
 }
 
+struct mem_object *const *mem_sorted(struct mem_table *t) {
+    if (!t->sorted) {
+        SL_AUTO_FREE const char **keys = sl_map_sorted_keys(&t->objects);
+        t->sorted = sl_xalloc((t->objects.count + 1) * sizeof *t->sorted);
+        for (size_t i = 0; i < t->objects.count; i++)
+            t->sorted[i] = sl_map_get(&t->objects, keys[i]);
+    }
+    return t->sorted;
+}
+
 static const char *meta(const struct sl_json *object, const char *field) {
     return sl_json_get_str(sl_json_get(object, "metadata"), field, "");
 }
@@ -209,6 +219,7 @@ static struct mem_object *put(struct mem *m, struct mem_table *t, struct mem_obj
         o->key = mem_key(t->resource->namespaced ? meta(take, "namespace") : NULL, meta(take, "name"));
         o->uid = sl_xstrdup(meta(take, "uid"));
         sl_map_set(&t->objects, o->key, o);
+        free(SL_TAKE(t->sorted));
         sl_map_set(&m->by_uid, o->uid, o);
     } else {
         old = o->json;
@@ -228,6 +239,7 @@ static struct sl_json *drop(struct mem *m, struct mem_object *o, struct sl_json 
     stamp(m, last);
     index_owners(m, o, o->json, NULL);
     sl_map_del(&t->objects, o->key);
+    free(SL_TAKE(t->sorted));
     sl_map_del(&m->by_uid, o->uid);
     mem_notify(m, t, o->key, last, NULL);
     if (sl_map_has(&m->dependents, o->uid))
@@ -341,7 +353,7 @@ static int review(struct mem *m, const struct mem_write *w, const char *operatio
 static void keep(struct sl_json *object, const struct sl_json *from, const char *key) {
     const struct sl_json *v = sl_json_get(from, key);
     if (v)
-        sl_json_set(object, key, sl_json_copy(v));
+        sl_json_set(object, key, sl_json_ref(v)); /* stored trees do not change: sharing is safe */
     else
         sl_json_del(object, key);
 }
@@ -352,6 +364,21 @@ static void identify(struct sl_json *object, const struct sl_resource *r) {
     sl_json_set_str(object, "kind", r->kind);
 }
 
+/* A copy of a stored tree that shares with it all members but metadata and those that a or b (may be NULL) name: only
+ * these may be changed. */
+static struct sl_json *thaw(const struct sl_json *stored, const struct sl_json *a, const struct sl_json *b) {
+    struct sl_json *copy = sl_json_copy_shallow(stored);
+    sl_json_own(copy, "metadata");
+    for (int turn = 0; turn < 2; turn++) {
+        SL_JSON_EACH (turn ? b : a, e) {
+            const struct sl_json *v = sl_json_get(stored, e.key);
+            if (v)
+                sl_json_set(copy, e.key, sl_json_copy(v));
+        }
+    }
+    return copy;
+}
+
 /* Takes next; what of cur must stay, stays. */
 static struct sl_json *shape_update(const struct mem_table *t, const char *subresource, const struct sl_json *cur,
                                     struct sl_json *next) {
@@ -359,14 +386,17 @@ static struct sl_json *shape_update(const struct mem_table *t, const char *subre
         "name",       "namespace",         "uid",          "creationTimestamp",         "resourceVersion",
         "generation", "deletionTimestamp", "generateName", "deletionGracePeriodSeconds"};
     if (!strcmp(subresource, "status")) {
-        struct sl_json *result = sl_json_copy(cur);
+        struct sl_json *result = sl_json_copy_shallow(cur);
+        sl_json_own(result, "metadata");
         keep(result, next, "status");
         sl_json_unref(next);
         return result;
     }
     if (t->has_status)
         keep(next, cur, "status");
-    struct sl_json *m = sl_json_make_object(next, "metadata");
+    struct sl_json *m = sl_json_own(next, "metadata");
+    if (!m)
+        m = sl_json_make_object(next, "metadata");
     for (size_t i = 0; i < SL_COUNT(fixed); i++)
         keep(m, sl_json_get(cur, "metadata"), fixed[i]);
     static const char *const droppable[] = {"labels", "annotations", "finalizers", "ownerReferences"};
@@ -421,9 +451,14 @@ static bool is_deleting(const struct sl_json *object) {
     return *meta(object, "deletionTimestamp") != 0;
 }
 
-static void set_defaults(struct mem *m, const struct mem_write *w, struct sl_json *object) {
-    if (m->options.set_defaults)
-        m->options.set_defaults(m->options.payload, w->resource, object);
+/* Defaults go in in place, so the object must be all ours. The status subresource leaves alone what has defaults. */
+static void set_defaults(struct mem *m, const struct mem_write *w, struct sl_json **object) {
+    if (!m->options.set_defaults || *w->subresource)
+        return;
+    struct sl_json *own = sl_json_copy(*object);
+    sl_json_unref(*object);
+    *object = own;
+    m->options.set_defaults(m->options.payload, w->resource, own);
 }
 
 static bool is_dry_run(const struct mem_write *w) {
@@ -446,12 +481,12 @@ static int update(struct mem *m, const struct mem_write *w, struct mem_object *o
         return rc;
     }
     next = shape_update(t, w->subresource, cur, proposed);
-    set_defaults(m, w, next);
+    set_defaults(m, w, &next);
     rc = review(m, w, "UPDATE", true, dry, cur, &next, ret_status, err);
     if (rc)
         return rc;
     next = shape_update(t, w->subresource, cur, SL_TAKE(next));
-    set_defaults(m, w, next);
+    set_defaults(m, w, &next);
     if (is_deleting(cur) && !only_old_finalizers(cur, next))
         return fail(err, SL_INVALID, w, "is being deleted: metadata.finalizers may not grow");
     rc = review(m, w, "UPDATE", false, dry, cur, &next, ret_status, err);
@@ -516,12 +551,12 @@ static int create(struct mem *m, const struct mem_write *w, struct sl_json **ret
         SL_AUTO_FREE char *name = sl_xprintf("%s%s", meta(object, "generateName"), suffix);
         sl_json_set_str(md, "name", name);
     }
-    set_defaults(m, w, object);
+    set_defaults(m, w, &object);
     bool dry = is_dry_run(w);
     int rc = review(m, w, "CREATE", true, dry, NULL, &object, ret_status, err);
     if (rc)
         return rc;
-    set_defaults(m, w, object);
+    set_defaults(m, w, &object);
     rc = review(m, w, "CREATE", false, dry, NULL, &object, ret_status, err);
     if (rc)
         return rc;
@@ -594,7 +629,8 @@ static int apply(struct mem *m, const struct mem_write *w, struct sl_json **ret,
     int rc = settle_with_others(o, w, own, applied, kept, false, err);
     if (rc)
         return rc;
-    struct sl_json *next = mem_apply(sl_json_copy(o->json), sl_map_get(&o->applied, own), applied, kept);
+    struct sl_json *next =
+        mem_apply(thaw(o->json, applied, sl_map_get(&o->applied, own)), sl_map_get(&o->applied, own), applied, kept);
     struct sl_json *md = sl_json_make_object(next, "metadata");
     if (*meta(w->body, "resourceVersion"))
         sl_json_set_str(md, "resourceVersion", meta(w->body, "resourceVersion"));
@@ -612,9 +648,12 @@ static int apply(struct mem *m, const struct mem_write *w, struct sl_json **ret,
 
 static int patch(struct mem *m, const struct mem_write *w, struct mem_object *o, struct sl_json **ret, int *ret_status,
                  struct sl_err *err) {
-    struct sl_json *next = sl_json_copy(w->verb == SL_UPDATE ? w->body : o->json);
-    if (w->verb == SL_MERGE_PATCH)
-        next = sl_json_merge_patch(next, w->body);
+    struct sl_json *next =
+        w->verb == SL_UPDATE ? sl_json_copy(w->body) : sl_json_ref(o->json); /* a JSON patch makes its own copy */
+    if (w->verb == SL_MERGE_PATCH) {
+        sl_json_unref(next);
+        next = sl_json_merge_patch(thaw(o->json, w->body, NULL), w->body);
+    }
     if (w->verb == SL_JSON_PATCH && sl_json_patch_apply(&next, w->body, err)) {
         sl_json_unref(next);
         return SL_INVALID;
@@ -642,7 +681,8 @@ static int delete_object(struct mem *m, const struct mem_write *w, struct mem_ob
         return rc;
     SL_AUTO_FREE char *query_policy = parameter(w->query, "propagationPolicy");
     const char *policy = sl_json_get_str(w->body, "propagationPolicy", query_policy ? query_policy : "Background");
-    SL_AUTO_JSON *next = sl_json_copy(cur);
+    SL_AUTO_JSON *next = sl_json_copy_shallow(cur);
+    sl_json_set(next, "metadata", sl_json_copy(sl_json_get(cur, "metadata")));
     struct sl_json *md = sl_json_mut(next, "metadata");
     bool waits = false;
     if (!is_deleting(cur) && (!strcmp(policy, "Foreground") || !strcmp(policy, "Orphan"))) {
@@ -686,9 +726,9 @@ static int list(struct mem *m, const struct mem_write *w, struct sl_json **ret, 
     char rv[32];
     snprintf(rv, sizeof rv, "%" PRIu64, m->rv);
     sl_json_set_str(sl_json_make_object(all, "metadata"), "resourceVersion", rv);
-    SL_AUTO_FREE const char **keys = sl_map_sorted_keys(&t->objects);
+    struct mem_object *const *sorted = mem_sorted(t);
     for (size_t i = 0; i < t->objects.count; i++) {
-        const struct mem_object *o = sl_map_get(&t->objects, keys[i]);
+        const struct mem_object *o = sorted[i];
         if ((!w->ns || !t->resource->namespaced || !strcmp(w->ns, meta(o->json, "namespace"))) &&
             sl_label_selector_match(labels, o->json, NULL) && sl_field_selector_match(fields, o->json, NULL))
             sl_json_append(items, sl_json_ref(o->json));
@@ -752,6 +792,7 @@ void mem_store_free(struct mem *m) {
         }
         sl_map_done(&t->objects, NULL);
         free(t->watches);
+        free(t->sorted);
         free(t->id);
         free(t);
     }

@@ -1,8 +1,8 @@
 /*
  * The one seam to Kubernetes: list+watch, get, create, patch, delete. Two implementations stand behind it: HTTPS
  * (client.c) and in-memory with virtual time (memory.c). Everything here belongs to one thread, the loop thread, which
- * calls sl_cluster_step(); callbacks run inside that call and may call back into the cluster. Only sl_cluster_wakeup
- * may be called from elsewhere.
+ * calls sl_cluster_step(); callbacks run inside that call and may call back into the cluster, but not free
+ * it. Only sl_cluster_wakeup may be called from elsewhere.
  */
 #ifndef SLUICE_KUBE_CLUSTER_H
 #define SLUICE_KUBE_CLUSTER_H
@@ -65,7 +65,9 @@ struct sl_reply {
                    400)   DENIED (401, 403) TOO_BIG (413) UNAVAILABLE (no answer, 429, 5xx after all retries) TIMEOUT
                    CANCELLED */
     int status; /* HTTP status; 0 when there was no answer */
-    bool unknown;                 /* a write was sent, but no answer came: it may or may not have happened */
+    bool unknown;                 /* a write was sent, but no answer came: it may or may not have happened. Also with an
+                                     answer that may be the echo of an earlier attempt which had none: CONFLICT,
+                                     EXISTS or NOT_FOUND then need not mean that somebody else was there */
     const struct sl_json *object; /* borrowed: the object, or the server's Status; NULL when there was none */
     const char *text;             /* message for people; never NULL */
 };

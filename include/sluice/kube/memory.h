@@ -2,8 +2,10 @@
  * A cluster in memory with virtual time, for `sluice simulate` and the simulation tests: stores objects, gives
  * resourceVersions, uids and generations, knows the status subresource, finalizers, owner references and their garbage
  * collection, watches, merge, JSON and apply patches, optimistic concurrency, dry-run; calls admission the way
- * kube-apiserver does; plays batch/v1 Jobs as the Job controller and a kubelet would. Deterministic: the same calls and
- * seed give the same history.
+ * kube-apiserver does; plays batch/v1 Jobs as the Job controller and a kubelet would. Versions of one
+ * resource share a table and are not converted. A status given at creation is dropped where there is a status
+ * subresource (nodes keep it), and what names only dead owners is collected, as in the real one. Deterministic: the
+ * same calls and seed give the same history.
  */
 #ifndef SLUICE_KUBE_MEMORY_H
 #define SLUICE_KUBE_MEMORY_H

@@ -651,6 +651,79 @@ static void the_same_seed_gives_the_same_history(void **state) {
     free(texts[1]);
 }
 
+/* Trees that were handed out are shared with the store; no later write may reach into them. */
+static struct {
+    const struct sl_json *tree;
+    char *text;
+} held[256];
+static size_t held_count;
+static void hold(void *payload, const struct sl_watch_event *e) {
+    (void)payload;
+    if (!e->object)
+        return;
+    assert_true(held_count < SL_COUNT(held));
+    held[held_count].tree = sl_json_ref(e->object);
+    held[held_count++].text = sl_json_text(e->object);
+}
+static void what_was_handed_out_does_not_change(void **state) {
+    (void)state;
+    held_count = 0;
+    sl_cluster_watch(cluster, &workloads, NULL, hold, NULL);
+    sl_cluster_watch(cluster, &jobs, NULL, hold, NULL);
+    make(&jobs, "{'metadata':{'name':'j','namespace':'a'},'spec':{'suspend':true}}");
+    SL_AUTO_FREE char *owner = field(&jobs, "a", "j", "metadata.uid");
+    SL_AUTO_JSON *w = sl_json_fromf("{'metadata':{'name':'w','namespace':'a','labels':{'a':'1'},'finalizers':['f'],'"
+                                    "ownerReferences':[{'uid':'%s'}]},"
+                                    "'spec':{'x':{'y':1},'list':[{'z':1}]}}",
+                                    owner);
+    assert_int_equal(sl_memory_create(cluster, &workloads, w, NULL, NULL), 0);
+    settle();
+    struct got g = {0};
+    assert_int_equal(merge(&workloads, "a", "w", "status",
+                           "{'metadata':{'labels':{'a':'2'}},'status':{'c':{'d':1}},'spec':{'x':{'y':2}}}"),
+                     0);
+    settle();
+    assert_int_equal(merge(&workloads, "a", "w", "status", "{'status':{'c':{'d':2}}}"), 0);
+    assert_int_equal(merge(&workloads, "a", "w", NULL, "{'metadata':{'labels':{'a':'2'}},'spec':{'x':{'y':2}}}"), 0);
+    settle();
+    send_verb(&g, SL_APPLY, &workloads, "w", NULL, "m", "{'metadata':{'labels':{'b':'1'}},'spec':{'x':{'v':1}}}");
+    send_verb(&g, SL_APPLY, &workloads, "w", NULL, "m", "{'metadata':{'annotations':{'b':'1'}},'spec':{'x':{'v':2}}}");
+    send_verb(&g, SL_APPLY, &workloads, "w", "status", "m",
+              "{'status':{'c':{'e':1},'conditions':[{'type':'A','status':'True'}]}}");
+    send_verb(&g, SL_APPLY, &workloads, "w", "status", "m",
+              "{'status':{'conditions':[{'type':'A','status':'False'}]}}");
+    send_verb(&g, SL_JSON_PATCH, &workloads, "w", NULL, NULL,
+              "[{'op':'add','path':'/spec/list/0/z','value':9},{'op':'remove','path':'/spec/x'}]");
+    settle();
+    SL_AUTO_JSON *full = sl_memory_get(cluster, &workloads, "a", "w");
+    sl_json_set(full, "spec", sl_json_from("{'q':1}"));
+    struct sl_request put = {.verb = SL_UPDATE,
+                             .resource = &workloads,
+                             .ns = "a",
+                             .name = "w",
+                             .body = sl_json_ref(full),
+                             .done = on_reply,
+                             .payload = &g};
+    sl_cluster_send(cluster, &put);
+    settle();
+    assert_int_equal(g.code, 0);
+    merge(&jobs, "a", "j", NULL, "{'spec':{'suspend':false}}");
+    pass_ms(20000);
+    assert_int_equal(sl_memory_delete(cluster, &jobs, "a", "j", NULL), 0);
+    settle();
+    assert_int_equal(merge(&workloads, "a", "w", NULL, "{'metadata':{'finalizers':null}}"), 0);
+    settle();
+    assert_null(sl_memory_get(cluster, &workloads, "a", "w"));
+    assert_true(held_count > 12);
+    for (size_t i = 0; i < held_count; i++) {
+        SL_AUTO_FREE char *now = sl_json_text(held[i].tree);
+        assert_string_equal(now, held[i].text);
+        free(held[i].text);
+        sl_json_unref((struct sl_json *)(uintptr_t)held[i].tree);
+    }
+    sl_json_unref(g.object);
+}
+
 static void time_moves_only_when_nothing_is_due(void **state) {
     (void)state;
     int64_t next;
@@ -692,6 +765,7 @@ int main(void) {
         T(admission_is_called),
         T(the_same_seed_gives_the_same_history),
         T(time_moves_only_when_nothing_is_due),
+        T(what_was_handed_out_does_not_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
