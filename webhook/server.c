@@ -9,6 +9,7 @@
  */
 #include "sluice/webhook/server.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,8 @@
 #define MAX_THREADS 16
 /* A refused body is read to its end up to here: clients seldom read an answer while they send. */
 #define DRAIN_BYTES ((size_t)32 << 20)
+/* The tree of a review this large is tens of MiB, which the allocator would keep for ever. */
+#define TRIM_BYTES ((size_t)512 << 10)
 
 /* Bytes of bodies held now, for all requests of one kind together. */
 struct pool {
@@ -178,7 +181,10 @@ static enum MHD_Result finish(struct sl_server *s, struct sl_http *h, struct req
     clock_gettime(CLOCK_MONOTONIC, &from);
     struct sl_buf out = SL_BUF_INIT(2 * SL_REVIEW_MAX_BYTES);
     int status = run(s, r, &out);
+    bool large = r->body.len >= TRIM_BYTES;
     drop_body(r);
+    if (large)
+        malloc_trim(0);
     size_t len = out.len;
     char *data = sl_buf_take(&out);
     if (!data) {

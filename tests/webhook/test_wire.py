@@ -455,6 +455,18 @@ class Load(unittest.TestCase):
             self.assertEqual(call(server.client(), body)[0].status, 200)
             waiting.close()
 
+    def test_memory_is_given_back(self):
+        with Server() as server:
+            client = server.client()
+            call(client, review())
+            before = server.say("stats")
+            if before["sanitized"]:
+                self.skipTest("the sanitizer's allocator gives nothing back; run it with an ordinary build")
+            many = text(review()).replace(b'"parallelism": 1', b'"x":[' + b'{"a":{}},' * 80000 + b"{}]")
+            for _ in range(5):
+                self.assertEqual(call(client, many)[0].status, 200)
+            self.assertLess(server.say("stats")["resident_kib"], before["resident_kib"] + 8 * 1024)
+
     def test_reset_anywhere(self):
         request = post(sized(100000))
         with Server() as server:
