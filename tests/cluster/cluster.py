@@ -195,7 +195,7 @@ class Cluster:
             atexit.register(self.down)
             for s in (signal.SIGTERM, signal.SIGHUP):
                 if threading.current_thread() is threading.main_thread() and signal.getsignal(s) == signal.SIG_DFL:
-                    signal.signal(s, lambda n, _: sys.exit(128 + n))
+                    signal.signal(s, signal.default_int_handler)  # as an interrupt: everybody in between cleans up
             # should this process be killed, somebody has to clean up all the same
             subprocess.Popen([sys.executable, os.path.abspath(__file__), "guard", "--name", self.name], start_new_session=True,
                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -130,7 +130,8 @@ class Manager:
         for a in self.inst.container["args"]:
             flag, eq, _ = a.partition("=")
             args.append(f"{flag}={ours[flag]}" if eq and flag in ours else a)
-        return [BINARY, *args, "--kubeconfig=" + self.cluster.service_account(NAMESPACE, self.inst.account, server=self.server), *self.args]
+        # one name over all restarts, as a container's that starts again in its pod: the lease is still its own
+        return [BINARY, *args, "--identity=" + self.name, "--drain=1s", "--kubeconfig=" + self.cluster.service_account(NAMESPACE, self.inst.account, server=self.server), *self.args]
 
     def address_up(self):
         with contextlib.suppress(control.Error):  # it may be there already

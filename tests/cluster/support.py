@@ -26,9 +26,8 @@ def until(check, what, seconds=60):
     while True:
         try:
             got = check()
-        except ApiException as e:
-            got = None
-            last = f"{e.status} {e.reason}"
+        except NET_ERRORS as e:  # the API server may be away for a while
+            got, last = None, e
         else:
             last = got
         if got:
@@ -287,50 +286,70 @@ class Space:
 
 
 class Watcher(threading.Thread):
-    """A watch that picks up where it was cut. Subclasses get seen(type, object) in the order of resource versions."""
+    """A watch that picks up where it was cut. Subclasses get seen(type, object) in the order of resource versions; where the server has forgotten
+    what came next, everything is listed again and counted as a gap."""
 
     def __init__(self, kube, path):
         super().__init__(daemon=True)
-        self.path, self.stopping, self.failure = path, False, None
+        self.path, self.stopping, self.gaps, self.there = path, False, 0, {}
         c = kube.api.configuration
         self.url = c.host
         self.session = requests.Session()
         self.session.trust_env = False
         self.session.verify, self.session.cert = c.ssl_ca_cert, (c.cert_file, c.key_file)
-        r = self.session.get(self.url + path, timeout=30)
-        r.raise_for_status()
-        self.rv = r.json()["metadata"]["resourceVersion"]
-        for o in r.json()["items"]:
-            self.seen("ADDED", o)
+        self.rv = None
+        self.list()
 
     def seen(self, kind, o):
         raise NotImplementedError
 
+    def list(self):
+        r = self.session.get(self.url + self.path, timeout=30)
+        r.raise_for_status()
+        items = {o["metadata"]["uid"]: o for o in r.json()["items"]}
+        for uid in [u for u in self.there if u not in items]:
+            self.seen("DELETED", self.there.pop(uid))
+        for uid, o in items.items():
+            self.seen("MODIFIED" if uid in self.there else "ADDED", o)
+            self.there[uid] = o
+        self.rv = r.json()["metadata"]["resourceVersion"]
+
     def run(self):
         while not self.stopping:
             try:
-                with self.session.get(self.url + self.path, params={"watch": "1", "resourceVersion": self.rv, "allowWatchBookmarks": "true", "timeoutSeconds": "300"}, stream=True, timeout=(5, 330)) as r:
-                    if r.status_code == 410:
-                        self.failure = "history lost (410): the test cannot say what happened"
-                        return
-                    r.raise_for_status()
-                    for line in r.iter_lines(chunk_size=16384):
-                        if self.stopping:
-                            return
-                        if not line:
-                            continue
-                        e = json.loads(line)
-                        if e["type"] == "ERROR":
-                            if e["object"].get("code") == 410:
-                                self.failure = "history lost (410): the test cannot say what happened"
-                                return
-                            break
-                        self.rv = e["object"]["metadata"]["resourceVersion"]
-                        if e["type"] != "BOOKMARK":
-                            self.seen(e["type"], e["object"])
-            except (requests.RequestException, ValueError, AttributeError, OSError):
-                if not self.stopping:
-                    time.sleep(0.2)
+                if self.rv is None:
+                    self.gaps += 1
+                    self.list()
+                self.follow()
+            except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError, KeyError, AttributeError, OSError):
+                pass
+            if not self.stopping:
+                time.sleep(0.1)
+
+    def follow(self):
+        with self.session.get(self.url + self.path, params={"watch": "1", "resourceVersion": self.rv, "allowWatchBookmarks": "true", "timeoutSeconds": "300"}, stream=True, timeout=(5, 330)) as r:
+            if r.status_code == 410:
+                self.rv = None
+                return
+            r.raise_for_status()
+            for line in r.iter_lines(chunk_size=16384):
+                if self.stopping:
+                    return
+                if not line:
+                    continue
+                e = json.loads(line)
+                if e["type"] == "ERROR":
+                    if e["object"].get("code") == 410:
+                        self.rv = None
+                    return
+                self.rv = e["object"]["metadata"]["resourceVersion"]
+                if e["type"] == "BOOKMARK":
+                    continue
+                if e["type"] == "DELETED":
+                    self.there.pop(e["object"]["metadata"]["uid"], None)
+                else:
+                    self.there[e["object"]["metadata"]["uid"]] = e["object"]
+                self.seen(e["type"], e["object"])
 
     def stop(self):
         self.stopping = True
@@ -408,11 +427,11 @@ class Witness(Watcher):
             last[h["uid"]] = h["admission"] if h["kind"] != "DELETED" else None
         return count
 
-    def faults(self, limits, together=None):
-        """what went wrong. limits: {ClusterQueue: {(flavor, resource): amount}}, together: one such map for all of them"""
+    def faults(self, limits, together=None, gaps=False):
+        """what went wrong. limits: {ClusterQueue: {(flavor, resource): amount}}, together: one such map for all of them; gaps: some states may be unseen"""
         out, now, admission, owners = [], {}, {}, {}
-        if self.failure:
-            out.append(self.failure)
+        if self.gaps and not gaps:
+            out.append("the API server forgot what happened in between: the test cannot say")
         for h in self.history:
             uid, before = h["uid"], admission.get(h["uid"])
             if h["kind"] == "DELETED":

@@ -67,6 +67,22 @@ def test_data_survives_a_restart_of_api_server_and_etcd(cluster, kube, space):
         assert until(lambda: kube.core.read_namespaced_config_map("kept", space.ns), "read again").data == {"a": "b"}
 
 
+def test_a_watch_that_was_forgotten_starts_again(cluster, kube, space):
+    class Seen(support.Watcher):
+        names = []
+
+        def seen(self, kind, o):
+            self.names.append((kind, o["metadata"]["name"]))
+    w = Seen(kube, f"/api/v1/namespaces/{space.ns}/configmaps")
+    kube.core.create_namespaced_config_map(space.ns, {"metadata": {"name": "one"}})
+    w.rv = "1"  # long gone
+    w.start()
+    until(lambda: ("ADDED", "one") in w.names, "seen all the same")
+    kube.core.delete_namespaced_config_map("one", space.ns)
+    until(lambda: ("DELETED", "one") in w.names, "and its end")
+    w.stop()
+
+
 def test_killing_what_does_not_run_is_an_error(cluster):
     with pytest.raises(control.Error, match="does not run"):
         cluster.kill("kubelet")
@@ -125,8 +141,10 @@ def event(uid, rv, gpus=0, admitted=True, finished=False, evicted=False, owner=N
 ])
 def test_witness_sees_faults(history, fault):
     w = support.Witness.__new__(support.Witness)
-    w.history, w.failure = history, None
+    w.history, w.gaps = history, 0
     got = w.faults({"q": {("f", "g"): 2}}, {("f", "g"): 3})
+    w.gaps = 1
+    assert len(w.faults({}, None)) > len(w.faults({}, None, gaps=True))
     assert not got if fault is None else any(fault in g for g in got), got
 
 
