@@ -11,6 +11,7 @@
 #include "sluice/base/mem.h"
 #include "sluice/base/num.h"
 
+#define MAX_SAME_EVICTIONS 3 /* of one workload by another, while nothing changes from outside */
 #define MAX_IDLE_CYCLES 1000 /* cycles that only moved bookmarks */
 
 enum result { R_UNTOUCHED, R_ADMITTED, R_WAITING, R_NOFIT, R_NO_CANDIDATES, R_SKIPPED, R_REJECTED, R_MISPLACED, R_BLOCKED };
@@ -157,24 +158,35 @@ static bool fits(struct cycle *c, const struct entry *x) {
     return ok;
 }
 
-/* Its victims would come back for what it takes, or it fought them too often already. */
+/*
+ * Evicting again what was evicted before, or what evicted us, without anything new: only if the victim would not do the same to us once
+ * we are in its place, and not for ever.
+ */
 static bool futile(struct cycle *c, const struct entry *x) {
-    bool fresh = false;
+    bool again = false;
     for (size_t i = 0; i < x->t.n; i++) {
+        unsigned same_way;
         if (wl_evicted(x->t.items[i].wl))
             continue;
-        fresh = true;
-        if (!fight_allowed(c->t, x->wl, x->t.items[i].wl))
+        again |= fight_rounds(c->t, x->wl, x->t.items[i].wl, &same_way) > 0;
+        if (same_way >= MAX_SAME_EVICTIONS)
             return true;
     }
-    return fresh && fight_returns(c->e, x->wl, x->a, &x->t);
+    return again && fight_returns(c->e, x->wl, x->a, &x->t);
 }
 
-/* A victim may come back at once, but not for what its preemptor, which is still to come in this cycle, needs. */
+/*
+ * A victim may come back before its preemptor got in. When that has made the preemptor evict it a second time, it has to wait as long as it
+ * would take what the preemptor, which is still to come in this cycle, needs.
+ */
 static bool held_back(struct cycle *c, const struct entry *x) {
     const struct wl *foe = x->wl->foe;
+    unsigned same_way;
     if (!foe || !foe->entry || foe->entry->result != R_UNTOUCHED || foe->entry->a->mode == MODE_NOFIT ||
-        (foe->entry->a->mode == MODE_PREEMPT && foe->entry->t.n == 0) || !fits(c, foe->entry))
+        (foe->entry->a->mode == MODE_PREEMPT && foe->entry->t.n == 0))
+        return false;
+    fight_rounds(c->t, foe, x->wl, &same_way);
+    if (same_way < 2 || !fits(c, foe->entry))
         return false;
     size_t mark = undo_mark(c->e);
     push_usage(c, x->a);

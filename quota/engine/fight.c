@@ -8,8 +8,6 @@
 
 #include "sluice/base/mem.h"
 
-#define MAX_REPEATS 2 /* of one eviction while nothing changes from outside */
-
 void fight_forget(struct wl *w) {
     if (!w->foe)
         return;
@@ -45,17 +43,21 @@ void fight_begin(struct sl_engine *e, struct tree *t, struct wl *by, struct wl *
     t->fights[t->n_fights++] = (struct fight){by, victim, 1};
 }
 
-bool fight_allowed(const struct tree *t, const struct wl *by, const struct wl *victim) {
+/* How often one of the two evicted the other since something changed; the larger of both directions. */
+unsigned fight_rounds(const struct tree *t, const struct wl *by, const struct wl *victim, unsigned *ret_same_way) {
+    unsigned rounds = 0;
+    *ret_same_way = 0;
     if (by->fought != t->epoch || victim->fought != t->epoch)
-        return true;
+        return 0;
     for (size_t i = 0; i < t->n_fights; i++) {
         const struct fight *f = &t->fights[i];
-        if (f->by == victim && f->victim == by)
-            return false; /* an eye for an eye */
-        if (f->by == by && f->victim == victim && f->times >= MAX_REPEATS)
-            return false;
+        bool same = f->by == by && f->victim == victim;
+        if (same)
+            *ret_same_way = f->times;
+        if ((same || (f->by == victim && f->victim == by)) && f->times > rounds)
+            rounds = f->times;
     }
-    return true;
+    return rounds;
 }
 
 /* Would its queue try this victim at all, once it is back? */

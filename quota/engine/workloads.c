@@ -239,12 +239,12 @@ static void wl_new(struct sl_engine *e, struct sl_workload *o) {
     w->ts = wl_queue_time(e, o);
     sl_map_set(&e->workloads, o->uid, w);
     lq_attach(lq_get(e, o->ns, o->queue ? o->queue : ""), w);
-    if (holds(o))
+    if (holds(o)) {
         hold_observed(e, w);
-    else
-        place(e, w);
-    if (w->cq)
         new_epoch(&w->cq->node);
+    } else {
+        place(e, w); /* one more that waits changes nobody's quota: no new epoch */
+    }
 }
 
 static void update_holder(struct sl_engine *e, struct wl *w, struct sl_workload *o, struct shape *shape) {
