@@ -32,6 +32,7 @@ struct job { /* a workload and what the API would hold of its status */
     const char *evicted_reason;
     int64_t generation;
     struct sl_json *evictions; /* of this step; array of reasons */
+    char *told;                /* reason and message as last told */
 };
 
 struct play {
@@ -51,6 +52,7 @@ static void job_free(void *p) {
     sl_json_unref(j->object);
     sl_admission_free(j->admission);
     sl_json_unref(j->evictions);
+    free(j->told);
     free(j);
 }
 
@@ -136,6 +138,14 @@ struct batch {
     size_t n_admitted, n_evicted;
 };
 
+static void hear(struct play *p, struct job *j, const struct sl_decision *d) {
+    char *text = sl_xprintf("%s: %s", d->reason, d->message);
+    if (j->told && !strcmp(j->told, text))
+        p->stats->repeated_reasons++;
+    free(j->told);
+    j->told = text;
+}
+
 /* Decisions into the jobs' statuses; the engine hears of them afterwards, since its list must not outlive a change. */
 static struct batch take(struct play *p, const struct sl_decisions *d) {
     struct batch b = {sl_xalloc((d->n + 1) * sizeof(struct job *)), sl_xalloc((d->n + 1) * sizeof(struct job *)), 0, 0};
@@ -153,6 +163,7 @@ static struct batch take(struct play *p, const struct sl_decisions *d) {
             if (j->evicted == SL_TRI_TRUE)
                 j->evicted = SL_TRI_FALSE;
             b.admitted[b.n_admitted++] = j;
+            free(SL_TAKE(j->told));
             p->stats->admissions++;
             break;
         case SL_DECIDE_EVICT:
@@ -161,10 +172,23 @@ static struct batch take(struct play *p, const struct sl_decisions *d) {
             b.evicted[b.n_evicted++] = j;
             p->stats->evictions++;
             break;
-        case SL_DECIDE_PENDING: p->stats->reasons++; break;
+        case SL_DECIDE_PENDING:
+            p->stats->reasons++;
+            hear(p, j, x);
+            break;
         }
     }
     return b;
+}
+
+/* Without events another run has nothing to say. */
+static bool at_rest(struct play *p) {
+    struct sl_decisions d;
+    bool more;
+    sl_engine_run(p->e, p->now_ms, 0, &d, &more);
+    bool rest = d.n == 0 && !more;
+    sl_decisions_done(&d);
+    return rest;
 }
 
 static int settle(struct play *p, int64_t until_ms, struct sl_err *err) {
@@ -194,8 +218,10 @@ static int settle(struct play *p, int64_t until_ms, struct sl_err *err) {
         if (n)
             continue;
         int64_t due = sl_engine_next_due_ms(p->e);
-        if (due < 0 || due > until_ms)
+        if (due < 0 || due > until_ms) {
+            p->stats->restless += !at_rest(p);
             break;
+        }
         p->now_ms = due > p->now_ms ? due : p->now_ms;
     }
     return rc;
@@ -406,8 +432,7 @@ static char *difference(const struct sl_json *want, const struct sl_json *got) {
     return sl_json_len(want) == sl_json_len(got) ? NULL : sl_xprintf("other workloads than expected");
 }
 
-/* NULL when they agree. A scenario that is not stable has one duty: to settle. */
-static char *compare(const struct sl_json *scenario, const struct sl_json *result) {
+char *sl_scenario_difference(const struct sl_json *scenario, const struct sl_json *result) {
     if (!sl_json_get_bool(result, "settled", false))
         return sl_xprintf("it does not settle");
     if (!sl_json_get_bool(scenario, "stable", true))
@@ -467,7 +492,7 @@ int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check
         }
         if (!check)
             continue;
-        SL_AUTO_FREE char *d = compare(scenario, result);
+        SL_AUTO_FREE char *d = sl_scenario_difference(scenario, result);
         if (d)
             sl_buf_printf(&report, "%s: %s\n", sl_json_get_str(scenario, "name", ""), d);
         else

@@ -11,10 +11,15 @@ int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check
 
 struct sl_scenario_stats { /* decisions over the whole scenario */
     size_t admissions, evictions, reasons;
+    size_t repeated_reasons; /* a workload was told again what it knew: must be 0 */
+    size_t restless;         /* steps after which one more run still decided something: must be 0 */
 };
 /* One scenario: {"name","settled","outcome":[...]}, owned. Invariants of the engine's books are checked after every round (abort). SL_INVALID
  * names the object or step. stats may be NULL. */
 SL_MUST int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *config, struct sl_json **ret, struct sl_scenario_stats *stats,
                              struct sl_err *err);
+/* First difference between the scenario's expectation and a result of sl_scenario_play(), owned; NULL when they agree. A scenario that is not
+ * stable has one duty: to settle. */
+char *sl_scenario_difference(const struct sl_json *scenario, const struct sl_json *result);
 
 #endif
