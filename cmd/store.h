@@ -30,6 +30,7 @@ struct record {
     /* Jobs */
     const struct sl_jobkind *kind;
     int64_t first_seen_ms;
+    int64_t created_ms; /* when its Workload was last asked for; 0: never */
     /* Workloads */
     char *owner_uid, *owner_kind, *owner_name; /* controller reference, NULL */
     bool in_engine;

@@ -21,8 +21,9 @@
 #include "sluice/flavors/inject.h"
 
 #define ORPHAN_GRACE_MS 5000 /* how long the garbage collector gets to remove the Workload of a deleted job */
-#define SUSPENSION_WAIT_MS 1000 /* how long a start waits for the job's own controller to acknowledge the suspension: without it a job that starts
-                                   at once would lack the history (condition Suspended) that clients know */
+#define CREATE_GAP_MS 1000 /* between two Workloads of one job */
+#define SUSPENSION_WAIT_MS 30000 /* how long a start waits for the controller of the job to acknowledge the suspension: a job that starts at once would
+                                    lack the history (condition Suspended) that clients know, and before that controller works no pod is made anyway */
 #define JOB_CONTROLLER_SUFFIX "-kueue-controller"
 
 /* ---- indexes ---- */
@@ -573,6 +574,10 @@ static void created(void *payload, const struct sl_reply *reply) {
 }
 
 static void create_workload(struct manager *m, struct record *job, const struct sl_json *tree) {
+    if (job->created_ms && manager_now(m) < job->created_ms + CREATE_GAP_MS) { /* somebody removes it as fast as we make it: no race with them */
+        set_deadline(m, job, job->created_ms + CREATE_GAP_MS);
+        return;
+    }
     SL_AUTO_JSON *podsets = NULL;
     struct sl_err err = SL_ERR_INIT;
     if (job->kind->podsets(tree, &podsets, &err)) {
@@ -595,6 +600,7 @@ static void create_workload(struct manager *m, struct record *job, const struct 
     }
     struct write *w = sl_xalloc(sizeof *w);
     *w = (struct write){.m = m, .uid = sl_xstrdup(job->uid), .job = true, .what = "create workload"};
+    job->created_ms = manager_now(m);
     job->busy = true;
     m->writes++;
     sl_cluster_send(m->c, &(struct sl_request){.verb = SL_CREATE, .resource = &sl_watched[SL_WATCHED_WORKLOADS], .ns = job->ns, .body = wl,
