@@ -132,6 +132,8 @@ static void certs__rotation_waits_for_the_bundles(void **state) {
     w.lag = true; /* the new bundle is not out yet when the new certificate is served */
     assert_int_equal(look(&w), SL_CERTS_SWITCH_CA);
     trusted(&w);
+    for (int f = SL_CERT_NEXT_CRT; f <= SL_CERT_NEXT_SINCE; f++)
+        assert_null(w.secret.field[f]);
     w.lag = false;
     assert_int_equal(look(&w), SL_CERTS_KEEP);
     trusted(&w);
@@ -233,6 +235,23 @@ static void certs__lost_ca_key_is_replaced_gracefully(void **state) {
     assert_int_equal(look(&w), SL_CERTS_SWITCH_CA);
     trusted(&w);
     assert_int_equal(look(&w), SL_CERTS_KEEP);
+    done(&w);
+}
+
+static void certs__old_ca_is_not_kept_beyond_its_life(void **state) {
+    (void)state;
+    struct world w = fresh();
+    w.now = NOW + 2900 * DAY; /* the CA has 100 days left, a serving certificate would live for 300 */
+    set(&w, SL_CERT_CA_KEY, NULL);
+    set(&w, SL_CERT_TLS_CRT, NULL);
+    char *former = sl_xstrdup(w.secret.field[SL_CERT_CA_CRT]);
+    assert_int_equal(look(&w), SL_CERTS_CREATE);
+    assert_string_equal(w.secret.field[SL_CERT_OLD_CRT], former);
+    assert_non_null(strstr(w.published, former));
+    w.now = NOW + 3000 * DAY;
+    assert_int_equal(look(&w), SL_CERTS_DROP_OLD_CA);
+    trusted(&w);
+    free(former);
     done(&w);
 }
 
@@ -425,6 +444,7 @@ int main(void) {
         cmocka_unit_test(certs__forty_years),
         cmocka_unit_test(certs__damage_is_repaired),
         cmocka_unit_test(certs__lost_ca_key_is_replaced_gracefully),
+        cmocka_unit_test(certs__old_ca_is_not_kept_beyond_its_life),
         cmocka_unit_test(certs__broken_next_and_old_do_no_harm),
         cmocka_unit_test(certs__everything_expired_while_asleep),
         cmocka_unit_test(certs__other_names_need_another_certificate),
