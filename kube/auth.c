@@ -80,6 +80,7 @@ void kube_creds_unref(struct kube_creds *c) {
 }
 
 struct kube_auth {
+    char *kubeconfig, *context; /* NULL: in-cluster; NULL: current-context */
     struct kube_config config;
     struct kube_creds *creds;
     int64_t looked_ms;
@@ -145,6 +146,8 @@ static int load(const struct kube_config *config, struct kube_creds **ret, struc
 int kube_auth_new(const char *kubeconfig, const char *context, struct kube_auth **ret, struct sl_err *err) {
     struct kube_auth *a = sl_xalloc(sizeof *a);
     a->looked_ms = INT64_MIN;
+    a->kubeconfig = sl_xstrdup(kubeconfig);
+    a->context = sl_xstrdup(context);
     int rc = kubeconfig ? kube_config_load(&a->config, kubeconfig, context, err)
                         : kube_config_in_cluster(&a->config, KUBE_SERVICE_ACCOUNT, getenv("KUBERNETES_SERVICE_HOST"),
                                                  getenv("KUBERNETES_SERVICE_PORT"), err);
@@ -163,6 +166,8 @@ void kube_auth_free(struct kube_auth *a) {
         return;
     kube_creds_unref(a->creds);
     kube_config_done(&a->config);
+    free(a->kubeconfig);
+    free(a->context);
     free(a);
 }
 
@@ -174,10 +179,43 @@ static bool same(const struct kube_secret *a, const struct kube_secret *b) {
     return a->len == b->len && !a->data == !b->data && (!a->len || !memcmp(a->data, b->data, a->len));
 }
 
+/* The kubeconfig itself may have new credentials in line. Where the server is stays as it was at the start:
+ * connections, watches and the books behind them belong to that one. */
+static int read_config(const struct kube_auth *a, struct kube_config *ret, struct sl_err *err) {
+    struct kube_config c = {0};
+    int rc = kube_config_load(&c, a->kubeconfig, a->context, err);
+    if (rc)
+        return rc;
+    const char *name = c.tls_server_name ? c.tls_server_name : "",
+               *old = a->config.tls_server_name ? a->config.tls_server_name : "";
+    if (strcmp(c.server, a->config.server) || strcmp(name, old)) {
+        kube_config_done(&c);
+        return sl_err_set(err, SL_INVALID, "kubeconfig %s names another server now: restart to use it", a->kubeconfig);
+    }
+    *ret = c;
+    return 0;
+}
+
+static int load_again(struct kube_auth *a, struct kube_creds **ret, struct sl_err *err) {
+    if (!a->kubeconfig)
+        return load(&a->config, ret, err);
+    struct kube_config c = {0};
+    int rc = read_config(a, &c, err);
+    if (!rc)
+        rc = load(&c, ret, err);
+    if (rc) {
+        kube_config_done(&c);
+        return rc;
+    }
+    kube_config_done(&a->config);
+    a->config = c;
+    return 0;
+}
+
 static void look(struct kube_auth *a) {
     struct kube_creds *c = NULL;
     struct sl_err err = SL_ERR_INIT;
-    if (load(&a->config, &c, &err)) {
+    if (load_again(a, &c, &err)) {
         if (!a->complained)
             SL_LOG(WARN, "credentials could not be read again, the old ones stay in use", SL_STR("error", err.text));
         a->complained = true;
@@ -185,8 +223,8 @@ static void look(struct kube_auth *a) {
     }
     a->complained = false;
     const struct kube_creds *old = a->creds;
-    if (same(&c->ca, &old->ca) && same(&c->cert, &old->cert) && same(&c->key, &old->key) &&
-        same(&c->token, &old->token)) {
+    if (c->insecure == old->insecure && same(&c->ca, &old->ca) && same(&c->cert, &old->cert) &&
+        same(&c->key, &old->key) && same(&c->token, &old->token)) {
         kube_creds_unref(c);
         return;
     }

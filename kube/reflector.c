@@ -22,8 +22,9 @@
 #include "sluice/base/metrics.h"
 #include "status.h"
 
-#define AGAIN_MS 10000
-#define GRACE_MS 30000 /* after the time at which the server should have ended the watch */
+#define RELIST_AFTER 5 /* failures in a row, not of the network */
+#define AGAIN_MS     10000
+#define GRACE_MS     30000 /* after the time at which the server should have ended the watch */
 
 enum phase { IDLE, LISTING, WATCHING };
 enum next { NEXT_LIST, NEXT_WATCH };
@@ -200,6 +201,11 @@ static void fail(struct kube_watch *w, enum next next, const char *cause, const 
         wait = tune->watch_backoff_max_ms;
     w->failures++;
     w->failed_ms = now;
+    bool busy = w->t.status == 429 || w->t.status == 503 || !strcmp(cause, "network");
+    if (next == NEXT_WATCH && !busy && w->failures % RELIST_AFTER == 0) {
+        start_over(w); /* a server that answers but never with this watch may want another version and say so badly */
+        next = NEXT_LIST;
+    }
     wait += kube_random(client(w), wait);
     if (wait < w->retry_after_ms)
         wait = w->retry_after_ms;

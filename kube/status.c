@@ -36,8 +36,17 @@ void kube_status_text(int http, const struct sl_json *status, char *out, size_t 
     }
 }
 
+/* After a restore of etcd from a backup: our version is from a future that did not happen. */
+static bool is_from_the_future(const struct sl_json *status) {
+    SL_JSON_ITEMS (sl_json_path(status, "details.causes"), e) {
+        if (!strcmp(sl_json_get_str(e.value, "reason", ""), "ResourceVersionTooLarge"))
+            return true;
+    }
+    return strstr(sl_json_get_str(status, "message", ""), "Too large resource version") != NULL;
+}
+
 bool kube_status_expired(int http, const struct sl_json *status) {
     const char *reason = sl_json_get_str(status, "reason", "");
     return http == 410 || sl_json_get_int(status, "code", 0) == 410 || !strcmp(reason, "Expired") ||
-           !strcmp(reason, "Gone");
+           !strcmp(reason, "Gone") || is_from_the_future(status);
 }

@@ -12,6 +12,7 @@
 
 #include "auth.h"
 #include "sluice/base/file.h"
+#include "sluice/base/log.h"
 #include "sluice/base/mem.h"
 #include "sluice/kube/client.h"
 
@@ -178,6 +179,38 @@ static void files_are_read_again(void **state) {
     rmdir(folder);
 }
 
+static void a_kubeconfig_is_read_again_too(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/sluice-auth-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    SL_AUTO_FREE char *config = sl_xprintf("%s/config", folder);
+    put("config", HEAD CLUSTER(SERVER) USER("token: one"));
+    struct kube_auth *a = NULL;
+    struct sl_err err = SL_ERR_INIT;
+    assert_int_equal(kube_auth_new(config, NULL, &a, &err), 0);
+    struct kube_creds *first = kube_auth_get(a, 0);
+    static const struct {
+        const char *text, *token;
+    } later[] = {
+        {HEAD CLUSTER(SERVER) USER("token: two"), "two"},
+        {"half a fi", "two"},
+        {HEAD CLUSTER("server: 'https://other:6443'") USER("token: three"), "two"}, /* another server needs a restart */
+        {HEAD CLUSTER(SERVER) USER("token: four"), "four"},
+    };
+    for (size_t i = 0; i < SL_COUNT(later); i++) {
+        put("config", later[i].text);
+        struct kube_creds *c = kube_auth_get(a, 60000 * (int64_t)(i + 1));
+        assert_string_equal(c->token.data, later[i].token);
+        kube_creds_unref(c);
+        assert_string_equal(kube_auth_config(a)->server, "https://h:6443");
+    }
+    assert_string_equal(first->token.data, "one");
+    kube_creds_unref(first);
+    kube_auth_free(a);
+    unlink(config);
+    rmdir(folder);
+}
+
 static void a_client_needs_credentials_of_the_right_form(void **state) {
     (void)state;
     struct sl_client_options o = {.kubeconfig = "/nonexistent/config"};
@@ -189,11 +222,13 @@ static void a_client_needs_credentials_of_the_right_form(void **state) {
 }
 
 int main(void) {
+    sl_log_set_fd(-1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_what_is_supported),
         cmocka_unit_test(refuses_by_name),
         cmocka_unit_test(reads_the_pods_own),
         cmocka_unit_test(files_are_read_again),
+        cmocka_unit_test(a_kubeconfig_is_read_again_too),
         cmocka_unit_test(a_client_needs_credentials_of_the_right_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -323,6 +323,46 @@ static void nonsense_leads_to_a_new_list(void **state) {
     }
 }
 
+static void a_version_from_the_future_leads_to_a_new_list(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        "{\"kind\":\"Status\",\"code\":504,\"reason\":\"Timeout\",\"details\":{\"causes\":[{\"reason\":"
+        "\"ResourceVersionTooLarge\"}]}}",
+        "{\"kind\":\"Status\",\"code\":504,\"message\":\"Timeout: Too large resource version: 7, current: 3\"}",
+    };
+    for (size_t i = 0; i < SL_COUNT(bodies); i++) {
+        struct script_step steps[] = {
+            {.match = "limit=2", .status = 200, .body = LIST("7", "", OBJ("x", "u1", "3", "1"))},
+            {.match = "&resourceVersion=7", .status = 504, .body = bodies[i]},
+            {.match = "limit=2", .status = 200, .body = LIST("3", "", "")},
+            {.match = "&resourceVersion=3", .status = 200, .piece = 5, .end = SCRIPT_HOLD, .body = BOOKMARK("3")},
+        };
+        BEGIN(steps);
+        watch();
+        expect_told("+x1 = -xu1 = ");
+        for (int k = 0; k < 3000 && script_seen(&server, "resourceVersion=3") < 1; k++)
+            sl_cluster_step(cluster, 10);
+        finish();
+    }
+}
+
+static void a_watch_that_is_always_refused_is_listed_anew(void **state) {
+    (void)state;
+    struct script_step steps[] = {
+        {.match = "limit=2", .status = 200, .body = LIST("7", "", "")},
+        {.match = "&resourceVersion=7", .status = 500, .body = "strange", .always = true},
+        {.match = "limit=2", .status = 200, .body = LIST("8", "", "")},
+        {.match = "&resourceVersion=8", .status = 200, .piece = 5, .end = SCRIPT_HOLD, .body = BOOKMARK("8")},
+    };
+    BEGIN(steps);
+    watch();
+    expect_told("= = ");
+    assert_int_equal(script_seen(&server, "resourceVersion=7"), 5);
+    for (int k = 0; k < 3000 && script_seen(&server, "resourceVersion=8") < 1; k++)
+        sl_cluster_step(cluster, 10);
+    finish();
+}
+
 static void an_optional_resource_may_be_absent(void **state) {
     (void)state;
     struct script_step steps[] = {
@@ -833,6 +873,8 @@ int main(void) {
         T(an_expired_page_starts_the_list_again),
         T(broken_streams_resume),
         T(nonsense_leads_to_a_new_list),
+        T(a_version_from_the_future_leads_to_a_new_list),
+        T(a_watch_that_is_always_refused_is_listed_anew),
         T(an_optional_resource_may_be_absent),
         T(a_watch_that_never_answers_is_given_up),
         T(a_quiet_watch_is_left_alone),
