@@ -324,8 +324,8 @@ static void read_selector(struct sl_config *c, const struct sl_json *document, s
     c->has_managed_namespaces = true;
     if (selects(&c->managed_namespaces, "kube-system"))
         sl_fielderr_add(l, SL_FE_INVALID, path, NULL, "must not select kube-system");
-    if (*c->namespace && selects(&c->managed_namespaces, c->namespace))
-        sl_fielderr_add(l, SL_FE_INVALID, path, NULL, "must not select the manager's own namespace %s", c->namespace);
+    /* The manager's own namespace is never managed, whatever is selected: a configuration written for another
+     * installation namespace must not keep the manager from starting. */
 }
 
 static void read_pods_ready(struct sl_config *c, const struct sl_json *document, bool v1, struct sl_fielderrs *l) {

@@ -1,7 +1,8 @@
 /*
- * States: idle -> reading the Secret -> (plan) -> writing it -> reading ... until the plan says KEEP; then the pair is served and the bundle
- * published, one object after the other. Any failure ends the round; the next begins soon. Only the caBundle fields of configurations and
- * CRDs are touched, each by a patch that first tests that the webhook is still the one that was seen.
+ * States: idle -> reading the Secret -> (plan) -> writing it -> reading ... until the plan says KEEP; then the pair is
+ * served and the bundle published, one object after the other. Any failure ends the round; the next begins soon. Only
+ * the caBundle fields of configurations and CRDs are touched, each by a patch that first tests that the webhook is
+ * still the one that was seen.
  */
 #include "certkeeper.h"
 
@@ -15,16 +16,19 @@
 #include "sluice/base/metrics.h"
 #include "sluice/webhook/certs.h"
 
-#define ROUND_MS       30000 /* between rounds when all is well */
-#define RETRY_MS       1000
-#define DIR_POLL_MS    10000
-#define CA_LIFE_MS     (3650 * 86400000LL)
+#define ROUND_MS        30000 /* between rounds when all is well */
+#define RETRY_MS        1000
+#define DIR_POLL_MS     10000
+#define CA_LIFE_MS      (3650 * 86400000LL)
 #define SERVING_LIFE_MS (365 * 86400000LL)
 
 static const struct sl_resource secrets = {"", "v1", "secrets", "Secret", true};
-static const struct sl_resource mutating_configs = {"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", false};
-static const struct sl_resource validating_configs = {"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", false};
-static const struct sl_resource crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false};
+static const struct sl_resource mutating_configs = {
+    "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", false};
+static const struct sl_resource validating_configs = {
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", false};
+static const struct sl_resource crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
+                                        "CustomResourceDefinition", false};
 static const char *const converted[] = {"clusterqueues", "localqueues", "cohorts", "workloads", "multikueueclusters"};
 
 #define MAX_TARGETS 8
@@ -58,8 +62,8 @@ static void round_over(struct certkeeper *k, int64_t in_ms) {
 
 static void failed(struct certkeeper *k, const char *what, const char *name, const struct sl_reply *reply) {
     if (!k->complained)
-        SL_LOG(WARN, "certificates cannot be kept, trying again", SL_STR("what", what), SL_STR("name", name), SL_I64("status", reply->status),
-               SL_STR("error", reply->text));
+        SL_LOG(WARN, "certificates cannot be kept, trying again", SL_STR("what", what), SL_STR("name", name),
+               SL_I64("status", reply->status), SL_STR("error", reply->text));
     k->complained = true;
     round_over(k, RETRY_MS);
 }
@@ -138,7 +142,7 @@ static void have_target(void *payload, const struct sl_reply *reply) {
             add_op(patch, "add", sl_xstrdup("/spec/conversion/webhook/clientConfig/caBundle"), sl_json_ref(bundle));
         }
     } else {
-        SL_JSON_ITEMS(sl_json_get(reply->object, "webhooks"), w) {
+        SL_JSON_ITEMS (sl_json_get(reply->object, "webhooks"), w) {
             if (sl_json_equal(sl_json_path(w.value, "clientConfig.caBundle"), bundle))
                 continue;
             add_op(patch, "test", sl_xprintf("/webhooks/%zu/name", w.i), sl_json_copy(sl_json_get(w.value, "name")));
@@ -152,14 +156,24 @@ static void have_target(void *payload, const struct sl_reply *reply) {
         publish_next(k);
         return;
     }
-    sl_cluster_send(k->c, &(struct sl_request){.verb = SL_JSON_PATCH, .resource = t->resource, .name = t->name, .body = patch, .field_manager = "sluice",
-                                               .lane = SL_LANE_STATUS, .done = published_one, .payload = k});
+    sl_cluster_send(k->c, &(struct sl_request){.verb = SL_JSON_PATCH,
+                                               .resource = t->resource,
+                                               .name = t->name,
+                                               .body = patch,
+                                               .field_manager = "sluice",
+                                               .lane = SL_LANE_STATUS,
+                                               .done = published_one,
+                                               .payload = k});
 }
 
 static void publish_next(struct certkeeper *k) {
     if (k->at < k->n_targets) {
-        sl_cluster_send(k->c, &(struct sl_request){.verb = SL_GET, .resource = k->targets[k->at].resource, .name = k->targets[k->at].name,
-                                                   .lane = SL_LANE_STATUS, .done = have_target, .payload = k});
+        sl_cluster_send(k->c, &(struct sl_request){.verb = SL_GET,
+                                                   .resource = k->targets[k->at].resource,
+                                                   .name = k->targets[k->at].name,
+                                                   .lane = SL_LANE_STATUS,
+                                                   .done = have_target,
+                                                   .payload = k});
         return;
     }
     if (!k->published || strcmp(k->published, k->bundle)) {
@@ -193,7 +207,8 @@ static void plan(struct certkeeper *k) {
         return;
     }
     sl_metric_set(SL_M_SLUICE_CERTIFICATE_DAYS_LEFT, (double)(p.ca_not_after_ms - now) / 86400000.0, SL_LABELS("ca"));
-    sl_metric_set(SL_M_SLUICE_CERTIFICATE_DAYS_LEFT, (double)(p.serving_not_after_ms - now) / 86400000.0, SL_LABELS("serving"));
+    sl_metric_set(SL_M_SLUICE_CERTIFICATE_DAYS_LEFT, (double)(p.serving_not_after_ms - now) / 86400000.0,
+                  SL_LABELS("serving"));
     if (p.step != SL_CERTS_KEEP) {
         SL_LOG(INFO, "certificates", SL_STR("step", sl_certs_step_text(p.step)), SL_STR("why", p.why));
         struct sl_json *body = sl_json_new_object(), *meta = sl_json_make_object(body, "metadata");
@@ -202,7 +217,8 @@ static void plan(struct certkeeper *k) {
             sl_json_set_str(meta, "resourceVersion", k->rv);
             for (int f = 0; f < SL_CERT__COUNT; f++) /* a merge patch keeps what it does not name */
                 if (!p.data.field[f])
-                    sl_json_set(sl_json_mut(body, "data"), sl_cert_field_key((enum sl_cert_field)f), sl_json_new_null());
+                    sl_json_set(sl_json_mut(body, "data"), sl_cert_field_key((enum sl_cert_field)f),
+                                sl_json_new_null());
         } else {
             sl_json_set_str(body, "apiVersion", "v1");
             sl_json_set_str(body, "kind", "Secret");
@@ -210,9 +226,15 @@ static void plan(struct certkeeper *k) {
             sl_json_set_str(meta, "namespace", k->ns);
             sl_json_set_str(body, "type", "Opaque");
         }
-        sl_cluster_send(k->c, &(struct sl_request){.verb = k->rv ? SL_MERGE_PATCH : SL_CREATE, .resource = &secrets, .ns = k->ns,
-                                                   .name = k->rv ? k->secret : NULL, .body = body, .field_manager = "sluice", .lane = SL_LANE_STATUS,
-                                                   .done = secret_written, .payload = k});
+        sl_cluster_send(k->c, &(struct sl_request){.verb = k->rv ? SL_MERGE_PATCH : SL_CREATE,
+                                                   .resource = &secrets,
+                                                   .ns = k->ns,
+                                                   .name = k->rv ? k->secret : NULL,
+                                                   .body = body,
+                                                   .field_manager = "sluice",
+                                                   .lane = SL_LANE_STATUS,
+                                                   .done = secret_written,
+                                                   .payload = k});
         sl_certs_plan_done(&p);
         return;
     }
@@ -240,13 +262,20 @@ static void have_secret(void *payload, const struct sl_reply *reply) {
 }
 
 static void read_secret(struct certkeeper *k) {
-    sl_cluster_send(k->c, &(struct sl_request){.verb = SL_GET, .resource = &secrets, .ns = k->ns, .name = k->secret, .lane = SL_LANE_STATUS,
-                                               .done = have_secret, .payload = k});
+    sl_cluster_send(k->c, &(struct sl_request){.verb = SL_GET,
+                                               .resource = &secrets,
+                                               .ns = k->ns,
+                                               .name = k->secret,
+                                               .lane = SL_LANE_STATUS,
+                                               .done = have_secret,
+                                               .payload = k});
 }
 
 /* ---- outside ---- */
 
-static void add_target(struct certkeeper *k, const struct sl_resource *r, char *take_name) { k->targets[k->n_targets++] = (struct target){r, take_name, false}; }
+static void add_target(struct certkeeper *k, const struct sl_resource *r, char *take_name) {
+    k->targets[k->n_targets++] = (struct target){r, take_name, false};
+}
 
 struct certkeeper *certkeeper_new(const struct certkeeper_options *o) {
     struct certkeeper *k = sl_xalloc(sizeof *k);
@@ -264,11 +293,12 @@ struct certkeeper *certkeeper_new(const struct certkeeper_options *o) {
     k->names[n++] = sl_xstrdup("localhost");
     k->names[n++] = sl_xstrdup("127.0.0.1");
     k->names[n] = NULL;
-    k->policy = (struct sl_certs_policy){.ca_name = k->ca_name,
-                                         .names = (const char *const *)k->names,
-                                         .ca_life_ms = o->ca_life_ms ? o->ca_life_ms : CA_LIFE_MS,
-                                         .serving_life_ms = o->serving_life_ms ? o->serving_life_ms : SERVING_LIFE_MS,
-                                         .publish_wait_ms = o->publish_wait_ms ? o->publish_wait_ms : SL_CERTS_PUBLISH_WAIT_MS};
+    k->policy =
+        (struct sl_certs_policy){.ca_name = k->ca_name,
+                                 .names = (const char *const *)k->names,
+                                 .ca_life_ms = o->ca_life_ms ? o->ca_life_ms : CA_LIFE_MS,
+                                 .serving_life_ms = o->serving_life_ms ? o->serving_life_ms : SERVING_LIFE_MS,
+                                 .publish_wait_ms = o->publish_wait_ms ? o->publish_wait_ms : SL_CERTS_PUBLISH_WAIT_MS};
     if (o->cert_dir) {
         k->dir = sl_certs_dir_new(o->cert_dir);
         return k;
@@ -307,7 +337,9 @@ void certkeeper_tick(struct certkeeper *k) {
         read_secret(k);
 }
 
-bool certkeeper_ready(const struct certkeeper *k) { return k->ready; }
+bool certkeeper_ready(const struct certkeeper *k) {
+    return k->ready;
+}
 
 void certkeeper_free(struct certkeeper *k) {
     if (!k)

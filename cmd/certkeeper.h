@@ -1,7 +1,7 @@
 /*
- * Keeps the webhook's certificates: the Secret they live in, the pair that is served, and the caBundle in the webhook configurations and
- * CRDs. What to do is decided by webhook/certs.h; this file reads and writes. Every replica runs one; the Secret's resourceVersion
- * makes them agree. Loop thread only.
+ * Keeps the webhook's certificates: the Secret they live in, the pair that is served, and the caBundle in the webhook
+ * configurations and CRDs. What to do is decided by webhook/certs.h; this file reads and writes. Every replica runs
+ * one; the Secret's resourceVersion makes them agree. Loop thread only.
  */
 #ifndef SLUICE_CMD_CERTKEEPER_H
 #define SLUICE_CMD_CERTKEEPER_H
@@ -19,7 +19,7 @@ struct certkeeper_options {
     int64_t ca_life_ms, serving_life_ms, publish_wait_ms; /* 0: 10 years, 1 year, 10 minutes */
 };
 struct certkeeper *certkeeper_new(const struct certkeeper_options *options);
-void certkeeper_tick(struct certkeeper *k); /* does what is due; cheap when nothing is */
+void certkeeper_tick(struct certkeeper *k);        /* does what is due; cheap when nothing is */
 bool certkeeper_ready(const struct certkeeper *k); /* a pair is being served */
 void certkeeper_free(struct certkeeper *k);
 

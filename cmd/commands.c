@@ -13,12 +13,17 @@ const struct sl_command sl_commands[] = {
      "sluice simulate --scenario FILE [--config FILE] [--check] [-o json]",
      sl_cmd_simulate},
     {"lint", "check manifests with the rules of the webhooks", "sluice lint PATH... [-o text|json]", sl_cmd_lint},
-    {"explain", "say why a workload waits", "sluice explain [-n NAMESPACE] WORKLOAD|job/NAME [--kubeconfig FILE] [--simulate PATH]... [-o text|json]", sl_cmd_explain},
-    {"status", "show queues, what they use and who waits", "sluice status [--kubeconfig FILE] [--config FILE] [-o text|json]", sl_cmd_status},
-    {"history", "show who took and returned quota", "sluice history --data-dir DIR [--queue NAME] [--namespace NS] [--limit N] [-o text|json]", sl_cmd_history},
+    {"explain", "say why a workload waits",
+     "sluice explain [-n NAMESPACE] WORKLOAD|job/NAME [--kubeconfig FILE] [--simulate PATH]... [-o text|json]",
+     sl_cmd_explain},
+    {"status", "show queues, what they use and who waits",
+     "sluice status [--kubeconfig FILE] [--config FILE] [-o text|json]", sl_cmd_status},
+    {"history", "show who took and returned quota",
+     "sluice history --data-dir DIR [--queue NAME] [--namespace NS] [--limit N] [-o text|json]", sl_cmd_history},
     {"check", "ask a running manager whether it is well", "sluice check --url http://HOST:PORT/readyz", sl_cmd_check},
     {"verify", "check from inside whether an installation is whole",
-     "sluice verify [-n NAMESPACE] [--timeout 60s] [--kubeconfig FILE] [--lease NAME] [--webhook-service NAME] [--webhook-secret NAME]\n"
+     "sluice verify [-n NAMESPACE] [--timeout 60s] [--kubeconfig FILE] [--lease NAME] [--webhook-service NAME] "
+     "[--webhook-secret NAME]\n"
      "              [--mutating-configuration NAME] [--validating-configuration NAME]",
      sl_cmd_verify},
     {"version", "print the version", "sluice version", sl_cmd_version},
@@ -34,7 +39,8 @@ int sl_cmd_version(int argc, char **argv) {
 
 static const struct sl_option *find(const struct sl_option *options, const char *name, size_t len) {
     for (; options->name; options++)
-        if ((strlen(options->name) == len && !strncmp(options->name, name, len)) || (len == 1 && options->short_name == name[0]))
+        if ((strlen(options->name) == len && !strncmp(options->name, name, len)) ||
+            (len == 1 && options->short_name == name[0]))
             return options;
     return NULL;
 }

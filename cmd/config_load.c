@@ -7,7 +7,8 @@
 #include "sluice/base/yaml.h"
 #include "sluice/cmd/config.h"
 
-int sl_config_load(const char *path, const char *gates, const char *ns, struct sl_config *ret, struct sl_json **ret_document) {
+int sl_config_load(const char *path, const char *gates, const char *ns, struct sl_config *ret,
+                   struct sl_json **ret_document) {
     struct sl_err err = SL_ERR_INIT;
     *ret_document = NULL;
     sl_config_init(ret);

@@ -1,8 +1,9 @@
 /*
- * `sluice manager`: joins everything and owns the lifecycles. Threads: this one (the loop: cluster, engine, ledger, certificates), the
- * webhook's pool, two small ones for health and metrics, and one that waits for signals.
+ * `sluice manager`: joins everything and owns the lifecycles. Threads: this one (the loop: cluster, engine, ledger,
+ * certificates), the webhook's pool, two small ones for health and metrics, and one that waits for signals.
  *
- * Shutdown, in this order: not ready, give the lease away, let webhook calls drain while endpoints are still being updated, stop.
+ * Shutdown, in this order: not ready, give the lease away, let webhook calls drain while endpoints are still being
+ * updated, stop.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -53,7 +54,7 @@ static bool alive(void *payload, char *why, size_t size) {
 
 static bool ready(void *payload, char *why, size_t size) {
     struct daemon *d = payload;
-    const char *missing = atomic_load(&d->stopping)  ? "shutting down"
+    const char *missing = atomic_load(&d->stopping)   ? "shutting down"
                           : !atomic_load(&d->serving) ? "no serving certificate yet"
                           : !atomic_load(&d->synced)  ? "the cluster has not been seen completely yet"
                                                       : NULL;
@@ -89,7 +90,8 @@ static bool number(const char *verb, const char *name, const char *text, int64_t
         return true;
     if (sl_parse_int(text, ret) && *ret >= low && *ret <= high)
         return true;
-    fprintf(stderr, "sluice %s: --%s must be a number from %lld to %lld\n", verb, name, (long long)low, (long long)high);
+    fprintf(stderr, "sluice %s: --%s must be a number from %lld to %lld\n", verb, name, (long long)low,
+            (long long)high);
     return false;
 }
 
@@ -127,9 +129,11 @@ static void stop(struct daemon *d, int64_t drain_ms) {
 }
 
 int sl_cmd_manager(int argc, char **argv) {
-    const char *config_path = NULL, *kubeconfig = NULL, *ns = NULL, *webhook_port = NULL, *health_port = NULL, *metrics_port = NULL,
-               *service = NULL, *secret = NULL, *mutating = "sluice-mutating-webhook-configuration", *validating = "sluice-validating-webhook-configuration",
-               *data_dir = NULL, *identity = NULL, *gates = NULL, *drain = NULL, *ca_life = NULL, *serving_life = NULL, *publish_wait = NULL, *level = NULL,
+    const char *config_path = NULL, *kubeconfig = NULL, *ns = NULL, *webhook_port = NULL, *health_port = NULL,
+               *metrics_port = NULL, *service = NULL, *secret = NULL,
+               *mutating = "sluice-mutating-webhook-configuration",
+               *validating = "sluice-validating-webhook-configuration", *data_dir = NULL, *identity = NULL,
+               *gates = NULL, *drain = NULL, *ca_life = NULL, *serving_life = NULL, *publish_wait = NULL, *level = NULL,
                *host = NULL;
     bool metrics_plain = false;
     const struct sl_option options[] = {{"config", 0, &config_path, NULL},
@@ -175,11 +179,14 @@ int sl_cmd_manager(int argc, char **argv) {
         free(config.namespace);
         config.namespace = sl_xstrdup("kueue-system");
     }
-    int64_t wport = config.webhook.port, hport = port_of(config.health_address), mport = port_of(config.metrics_address), drain_ms = 10000, ca_ms = 0,
-            serving_ms = 0, wait_ms = 0;
-    if (!number("manager", "webhook-port", webhook_port, 0, 65535, &wport) || !number("manager", "health-port", health_port, -1, 65535, &hport) ||
-        !number("manager", "metrics-port", metrics_port, -1, 65535, &mport) || (drain && strcmp(drain, "0") && !duration("manager", "drain", drain, &drain_ms)) ||
-        !duration("manager", "ca-life", ca_life, &ca_ms) || !duration("manager", "serving-life", serving_life, &serving_ms) ||
+    int64_t wport = config.webhook.port, hport = port_of(config.health_address),
+            mport = port_of(config.metrics_address), drain_ms = 10000, ca_ms = 0, serving_ms = 0, wait_ms = 0;
+    if (!number("manager", "webhook-port", webhook_port, 0, 65535, &wport) ||
+        !number("manager", "health-port", health_port, -1, 65535, &hport) ||
+        !number("manager", "metrics-port", metrics_port, -1, 65535, &mport) ||
+        (drain && strcmp(drain, "0") && !duration("manager", "drain", drain, &drain_ms)) ||
+        !duration("manager", "ca-life", ca_life, &ca_ms) ||
+        !duration("manager", "serving-life", serving_life, &serving_ms) ||
         !duration("manager", "publish-wait", publish_wait, &wait_ms))
         return SL_EXIT_USAGE;
     if (drain && !strcmp(drain, "0"))
@@ -199,7 +206,10 @@ int sl_cmd_manager(int argc, char **argv) {
 
     struct daemon d = {0};
     atomic_store(&d.beat_ms, sl_now_mono_ms());
-    int rc = sl_client_new(&(struct sl_client_options){.kubeconfig = kubeconfig, .qps = (int)config.client_qps, .burst = (int)config.client_burst}, &d.cluster, &err);
+    int rc = sl_client_new(&(struct sl_client_options){.kubeconfig = kubeconfig,
+                                                       .qps = (int)config.client_qps,
+                                                       .burst = (int)config.client_burst},
+                           &d.cluster, &err);
     if (rc)
         return fail("API server credentials", &err);
     d.tls = sl_tls_new();
@@ -212,20 +222,23 @@ int sl_cmd_manager(int argc, char **argv) {
                         &d.manager, &err);
     if (rc)
         return fail("configuration", &err);
-    d.certs = certkeeper_new(&(struct certkeeper_options){.cluster = d.cluster,
-                                                          .tls = d.tls,
-                                                          .ns = config.namespace,
-                                                          .service = service ? service : config.certs.service,
-                                                          .secret = secret ? secret : config.certs.secret,
-                                                          .mutating = mutating,
-                                                          .validating = validating,
-                                                          .cert_dir = config.certs.enabled ? NULL : config.webhook.cert_dir,
-                                                          .ca_life_ms = ca_ms,
-                                                          .serving_life_ms = serving_ms,
-                                                          .publish_wait_ms = wait_ms});
+    d.certs =
+        certkeeper_new(&(struct certkeeper_options){.cluster = d.cluster,
+                                                    .tls = d.tls,
+                                                    .ns = config.namespace,
+                                                    .service = service ? service : config.certs.service,
+                                                    .secret = secret ? secret : config.certs.secret,
+                                                    .mutating = mutating,
+                                                    .validating = validating,
+                                                    .cert_dir = config.certs.enabled ? NULL : config.webhook.cert_dir,
+                                                    .ca_life_ms = ca_ms,
+                                                    .serving_life_ms = serving_ms,
+                                                    .publish_wait_ms = wait_ms});
     size_t n_routes;
     const struct sl_route *routes = sl_handler_routes(&n_routes);
-    rc = sl_server_start(&(struct sl_server_options){.host = host ? host : *config.webhook.host ? config.webhook.host : NULL,
+    rc = sl_server_start(&(struct sl_server_options){.host = host                   ? host
+                                                             : *config.webhook.host ? config.webhook.host
+                                                                                    : NULL,
                                                      .port = (uint16_t)wport,
                                                      .tls = d.tls,
                                                      .routes = routes,
@@ -236,13 +249,20 @@ int sl_cmd_manager(int argc, char **argv) {
                          &d.server, &err);
     if (rc)
         return fail("webhook server", &err);
-    if (hport >= 0 && (rc = sl_health_start(&(struct sl_health_options){.host = host, .port = (uint16_t)hport, .alive = alive, .ready = ready, .payload = &d},
-                                            &d.health, &err)))
+    if (hport >= 0 && (rc = sl_health_start(
+                           &(struct sl_health_options){
+                               .host = host, .port = (uint16_t)hport, .alive = alive, .ready = ready, .payload = &d},
+                           &d.health, &err)))
         return fail("health server", &err);
-    if (mport >= 0 && (rc = sl_metrics_start(&(struct sl_metrics_options){.host = host, .port = (uint16_t)mport, .tls = metrics_plain ? NULL : d.tls}, &d.metrics, &err)))
+    if (mport >= 0 &&
+        (rc = sl_metrics_start(
+             &(struct sl_metrics_options){.host = host, .port = (uint16_t)mport, .tls = metrics_plain ? NULL : d.tls},
+             &d.metrics, &err)))
         return fail("metrics server", &err);
-    SL_LOG(INFO, "started", SL_STR("version", SL_VERSION), SL_STR("identity", id), SL_I64("webhook_port", sl_server_port(d.server)),
-           SL_I64("health_port", d.health ? sl_probes_port(d.health) : -1), SL_I64("metrics_port", d.metrics ? sl_probes_port(d.metrics) : -1));
+    SL_LOG(INFO, "started", SL_STR("version", SL_VERSION), SL_STR("identity", id),
+           SL_I64("webhook_port", sl_server_port(d.server)),
+           SL_I64("health_port", d.health ? sl_probes_port(d.health) : -1),
+           SL_I64("metrics_port", d.metrics ? sl_probes_port(d.metrics) : -1));
 
     pthread_t waiter;
     if (pthread_create(&waiter, NULL, wait_for_signal, &d))

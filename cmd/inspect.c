@@ -1,4 +1,5 @@
-/* Verbs that only look: explain, status, history, check. explain and status see a cluster through the manager's own eyes, without deciding. */
+/* Verbs that only look: explain, status, history, check. explain and status see a cluster through the manager's own
+ * eyes, without deciding. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -29,7 +30,8 @@ struct eyes {
     struct manager *manager;
 };
 
-static int open_eyes(struct eyes *e, const char *verb, const char *kubeconfig, const char *config_path, const char *simulate) {
+static int open_eyes(struct eyes *e, const char *verb, const char *kubeconfig, const char *config_path,
+                     const char *simulate) {
     struct sl_err err = SL_ERR_INIT;
     *e = (struct eyes){0};
     if (sl_config_load(config_path, NULL, NULL, &e->config, &e->document))
@@ -59,12 +61,16 @@ static int open_eyes(struct eyes *e, const char *verb, const char *kubeconfig, c
         kubeconfig = getenv("KUBECONFIG");
     int rc = sl_client_new(&(struct sl_client_options){.kubeconfig = kubeconfig}, &e->live, &err);
     if (!rc)
-        rc = sl_manager_new(&(struct sl_manager_options){.cluster = e->live, .config = &e->config, .config_document = e->document, .observe = true}, &e->manager, &err);
+        rc = sl_manager_new(
+            &(struct sl_manager_options){
+                .cluster = e->live, .config = &e->config, .config_document = e->document, .observe = true},
+            &e->manager, &err);
     int64_t until = sl_now_mono_ms() + SYNC_LIMIT_MS;
     while (!rc && !sl_manager_synced(e->manager)) {
         sl_manager_step(e->manager, 100);
         if (sl_now_mono_ms() > until)
-            rc = sl_err_set(&err, SL_TIMEOUT, "the API server did not show everything within %d s", SYNC_LIMIT_MS / 1000);
+            rc = sl_err_set(&err, SL_TIMEOUT, "the API server did not show everything within %d s",
+                            SYNC_LIMIT_MS / 1000);
     }
     if (rc)
         fprintf(stderr, "sluice %s: %s\n", verb, err.text);
@@ -90,25 +96,29 @@ static bool good_output(const char *verb, const char *output) {
 }
 
 static void print_explanation(const struct sl_json *x) {
-    printf("%s  in ClusterQueue %s: %s\n", sl_json_get_str(x, "workload", "?"), sl_json_get_str(x, "clusterQueue", "(none)"), sl_json_get_str(x, "state", "?"));
+    printf("%s  in ClusterQueue %s: %s\n", sl_json_get_str(x, "workload", "?"),
+           sl_json_get_str(x, "clusterQueue", "(none)"), sl_json_get_str(x, "state", "?"));
     const char *message = sl_json_get_str(x, "message", "");
     if (*message)
         printf("%s\n", message);
-    SL_JSON_ITEMS(sl_json_get(x, "podSets"), p) {
-        printf("\npod set %s\n  %-16s %-26s %10s %10s %10s %12s %10s  %s\n", sl_json_get_str(p.value, "name", ""), "FLAVOR", "RESOURCE", "ASKED", "NOMINAL",
-               "USED HERE", "BORROWABLE", "FREE", "VERDICT");
-        SL_JSON_ITEMS(sl_json_get(p.value, "flavors"), f) {
+    SL_JSON_ITEMS (sl_json_get(x, "podSets"), p) {
+        printf("\npod set %s\n  %-16s %-26s %10s %10s %10s %12s %10s  %s\n", sl_json_get_str(p.value, "name", ""),
+               "FLAVOR", "RESOURCE", "ASKED", "NOMINAL", "USED HERE", "BORROWABLE", "FREE", "VERDICT");
+        SL_JSON_ITEMS (sl_json_get(p.value, "flavors"), f) {
             printf("  %-16s %-26s", sl_json_get_str(f.value, "flavor", ""), sl_json_get_str(f.value, "resource", ""));
             static const char *const columns[] = {"asked", "nominal", "usedHere", "borrowable", "free"};
             static const int widths[] = {10, 10, 10, 12, 10};
             for (size_t i = 0; i < SL_COUNT(columns); i++) {
                 const struct sl_json *v = sl_json_get(f.value, columns[i]);
-                SL_AUTO_FREE char *text = sl_json_type(v) == SL_JSON_STRING ? sl_xstrdup(sl_json_str(v, "")) : v ? sl_json_text(v) : sl_xstrdup("-");
+                SL_AUTO_FREE char *text = sl_json_type(v) == SL_JSON_STRING ? sl_xstrdup(sl_json_str(v, ""))
+                                          : v                               ? sl_json_text(v)
+                                                                            : sl_xstrdup("-");
                 printf(" %*s", widths[i], text);
             }
             printf("  %s\n", sl_json_get_str(f.value, "verdict", ""));
-            SL_JSON_ITEMS(sl_json_get(f.value, "holders"), h) {
-                SL_AUTO_FREE char *text = sl_json_type(h.value) == SL_JSON_STRING ? sl_xstrdup(sl_json_str(h.value, "")) : sl_json_text(h.value);
+            SL_JSON_ITEMS (sl_json_get(f.value, "holders"), h) {
+                SL_AUTO_FREE char *text = sl_json_type(h.value) == SL_JSON_STRING ? sl_xstrdup(sl_json_str(h.value, ""))
+                                                                                  : sl_json_text(h.value);
                 printf("      held by %s\n", text);
             }
         }
@@ -120,8 +130,9 @@ static void print_explanation(const struct sl_json *x) {
 
 int sl_cmd_explain(int argc, char **argv) {
     const char *ns = "default", *kubeconfig = NULL, *config = NULL, *simulate = NULL, *output = "text";
-    const struct sl_option options[] = {{"namespace", 'n', &ns, NULL},      {"kubeconfig", 0, &kubeconfig, NULL}, {"config", 0, &config, NULL},
-                                        {"simulate", 0, &simulate, NULL}, {"output", 'o', &output, NULL},       {NULL, 0, NULL, NULL}};
+    const struct sl_option options[] = {{"namespace", 'n', &ns, NULL},  {"kubeconfig", 0, &kubeconfig, NULL},
+                                        {"config", 0, &config, NULL},   {"simulate", 0, &simulate, NULL},
+                                        {"output", 'o', &output, NULL}, {NULL, 0, NULL, NULL}};
     const char **args = NULL;
     int n = sl_options(argc, argv, options, &args), code;
     if (n < 0 || !good_output("explain", output)) {
@@ -139,7 +150,8 @@ int sl_cmd_explain(int argc, char **argv) {
         SL_AUTO_FREE char *uid = sl_manager_find(e.manager, ns, args[0]);
         SL_AUTO_JSON *x = uid ? sl_engine_explain(sl_manager_engine(e.manager), uid) : NULL;
         if (!x) {
-            fprintf(stderr, "sluice explain: no Workload %s in namespace %s%s\n", args[0], ns, uid ? " waits or holds quota" : "");
+            fprintf(stderr, "sluice explain: no Workload %s in namespace %s%s\n", args[0], ns,
+                    uid ? " waits or holds quota" : "");
             code = SL_EXIT_WRONG;
         } else if (!strcmp(output, "json")) {
             SL_AUTO_FREE char *text = sl_json_text(x);
@@ -155,8 +167,11 @@ int sl_cmd_explain(int argc, char **argv) {
 
 int sl_cmd_status(int argc, char **argv) {
     const char *kubeconfig = NULL, *config = NULL, *simulate = NULL, *output = "text";
-    const struct sl_option options[] = {{"kubeconfig", 0, &kubeconfig, NULL}, {"config", 0, &config, NULL}, {"simulate", 0, &simulate, NULL},
-                                        {"output", 'o', &output, NULL},       {NULL, 0, NULL, NULL}};
+    const struct sl_option options[] = {{"kubeconfig", 0, &kubeconfig, NULL},
+                                        {"config", 0, &config, NULL},
+                                        {"simulate", 0, &simulate, NULL},
+                                        {"output", 'o', &output, NULL},
+                                        {NULL, 0, NULL, NULL}};
     const char **args = NULL;
     int n = sl_options(argc, argv, options, &args);
     free(args);
@@ -173,14 +188,18 @@ int sl_cmd_status(int argc, char **argv) {
             SL_AUTO_FREE char *text = sl_json_text(list);
             puts(text);
         } else {
-            printf("%-24s %-14s %-22s %-20s %10s %10s %10s\n", "CLUSTERQUEUE", "ACTIVE", "FLAVOR", "RESOURCE", "NOMINAL", "USED", "BORROWED");
-            SL_JSON_ITEMS(list, q) {
-                SL_JSON_ITEMS(sl_json_get(q.value, "quota"), r)
-                printf("%-24s %-14s %-22s %-20s %10s %10s %10s\n", sl_json_get_str(q.value, "name", ""), sl_json_get_str(q.value, "active", ""),
-                       sl_json_get_str(r.value, "flavor", ""), sl_json_get_str(r.value, "resource", ""), sl_json_get_str(r.value, "nominal", ""),
-                       sl_json_get_str(r.value, "used", ""), sl_json_get_str(r.value, "borrowed", ""));
-                printf("%-24s pending %lld, reserving %lld, admitted %lld\n", "", (long long)sl_json_get_int(q.value, "pending", 0),
-                       (long long)sl_json_get_int(q.value, "reserving", 0), (long long)sl_json_get_int(q.value, "admitted", 0));
+            printf("%-24s %-14s %-22s %-20s %10s %10s %10s\n", "CLUSTERQUEUE", "ACTIVE", "FLAVOR", "RESOURCE",
+                   "NOMINAL", "USED", "BORROWED");
+            SL_JSON_ITEMS (list, q) {
+                SL_JSON_ITEMS (sl_json_get(q.value, "quota"), r)
+                    printf("%-24s %-14s %-22s %-20s %10s %10s %10s\n", sl_json_get_str(q.value, "name", ""),
+                           sl_json_get_str(q.value, "active", ""), sl_json_get_str(r.value, "flavor", ""),
+                           sl_json_get_str(r.value, "resource", ""), sl_json_get_str(r.value, "nominal", ""),
+                           sl_json_get_str(r.value, "used", ""), sl_json_get_str(r.value, "borrowed", ""));
+                printf("%-24s pending %lld, reserving %lld, admitted %lld\n", "",
+                       (long long)sl_json_get_int(q.value, "pending", 0),
+                       (long long)sl_json_get_int(q.value, "reserving", 0),
+                       (long long)sl_json_get_int(q.value, "admitted", 0));
             }
         }
     }
@@ -211,8 +230,8 @@ static bool print_entry(void *payload, const struct sl_ledger_entry *h) {
             SL_AUTO_FREE char *text = sl_json_text(o);
             puts(text);
         } else {
-            printf("%s  %-8s %8s %s on %s  %s/%s  in %s  %s\n", at, h->took ? "took" : "returned", amount, a->resource, a->flavor, h->r.namespace, h->r.name,
-                   h->r.cluster_queue, h->r.why);
+            printf("%s  %-8s %8s %s on %s  %s/%s  in %s  %s\n", at, h->took ? "took" : "returned", amount, a->resource,
+                   a->flavor, h->r.namespace, h->r.name, h->r.cluster_queue, h->r.why);
         }
     }
     return true;
@@ -220,8 +239,9 @@ static bool print_entry(void *payload, const struct sl_ledger_entry *h) {
 
 int sl_cmd_history(int argc, char **argv) {
     const char *dir = NULL, *queue = NULL, *ns = NULL, *limit = "100", *output = "text";
-    const struct sl_option options[] = {{"data-dir", 0, &dir, NULL}, {"queue", 'q', &queue, NULL},   {"namespace", 'n', &ns, NULL},
-                                        {"limit", 0, &limit, NULL},  {"output", 'o', &output, NULL}, {NULL, 0, NULL, NULL}};
+    const struct sl_option options[] = {{"data-dir", 0, &dir, NULL},    {"queue", 'q', &queue, NULL},
+                                        {"namespace", 'n', &ns, NULL},  {"limit", 0, &limit, NULL},
+                                        {"output", 'o', &output, NULL}, {NULL, 0, NULL, NULL}};
     const char **args = NULL;
     int n = sl_options(argc, argv, options, &args);
     free(args);
@@ -237,8 +257,11 @@ int sl_cmd_history(int argc, char **argv) {
     struct sl_err err = SL_ERR_INIT;
     bool json = !strcmp(output, "json"), more = false;
     int rc = sl_ledger_state(l) == SL_LEDGER_UP
-                 ? sl_ledger_history(l, &(struct sl_ledger_query){.cluster_queue = queue, .namespace = ns, .newest_first = true, .limit = (size_t)max}, print_entry,
-                                     &json, &more, &err)
+                 ? sl_ledger_history(
+                       l,
+                       &(struct sl_ledger_query){
+                           .cluster_queue = queue, .namespace = ns, .newest_first = true, .limit = (size_t)max},
+                       print_entry, &json, &more, &err)
                  : sl_err_set(&err, SL_UNAVAILABLE, "%s: %s", dir, sl_ledger_reason(l));
     sl_ledger_close(l);
     if (rc)
@@ -250,6 +273,27 @@ int sl_cmd_history(int argc, char **argv) {
 
 /* ---- check: an HTTP GET without a shell or curl in the image ---- */
 
+static bool copy_part(const char *from, size_t len, char *to, size_t size) {
+    if (!len || len >= size)
+        return false;
+    memcpy(to, from, len);
+    to[len] = 0;
+    return true;
+}
+
+static bool split_url(const char *url, char *host, size_t host_size, char *port, size_t port_size, char *path,
+                      size_t path_size) {
+    if (strncmp(url, "http://", 7))
+        return false;
+    url += 7;
+    size_t host_len = strcspn(url, ":/"),
+           port_len = url[host_len] == ':' ? strspn(url + host_len + 1, "0123456789") : 0;
+    const char *rest = url + host_len + 1 + port_len;
+    return copy_part(url, host_len, host, host_size) && url[host_len] == ':' &&
+           copy_part(url + host_len + 1, port_len, port, port_size) && *rest == '/' &&
+           copy_part(rest, strlen(rest), path, path_size);
+}
+
 int sl_cmd_check(int argc, char **argv) {
     const char *url = NULL;
     const struct sl_option options[] = {{"url", 0, &url, NULL}, {NULL, 0, NULL, NULL}};
@@ -257,7 +301,7 @@ int sl_cmd_check(int argc, char **argv) {
     int n = sl_options(argc, argv, options, &args);
     free(args);
     char host[256], port[8], path[512];
-    if (n != 0 || !url || sscanf(url, "http://%255[^:/]:%7[0-9]%511s", host, port, path) != 3) {
+    if (n != 0 || !url || !split_url(url, host, sizeof host, port, sizeof port, path, sizeof path)) {
         fprintf(stderr, "sluice check: --url http://HOST:PORT/PATH\n");
         return SL_EXIT_USAGE;
     }
@@ -285,14 +329,21 @@ int sl_cmd_check(int argc, char **argv) {
         return SL_EXIT_FAILED;
     }
     char buffer[4096];
-    int len = snprintf(buffer, sizeof buffer, "GET %s HTTP/1.1\r\nHost: %s:%s\r\nConnection: close\r\n\r\n", path, host, port), status = 0;
+    int len = snprintf(buffer, sizeof buffer, "GET %s HTTP/1.1\r\nHost: %s:%s\r\nConnection: close\r\n\r\n", path, host,
+                       port),
+        status = 0;
     size_t got = 0;
     if (write(fd, buffer, (size_t)len) == len)
         for (ssize_t k; got < sizeof buffer - 1 && (k = read(fd, buffer + got, sizeof buffer - 1 - got)) > 0;)
             got += (size_t)k;
     buffer[got] = 0;
     close(fd);
-    if (sscanf(buffer, "HTTP/1.%*d %d", &status) != 1) {
+    int64_t code = 0;
+    char digits[4] = "";
+    if (got > 12 && !strncmp(buffer, "HTTP/1.", 7))
+        memcpy(digits, buffer + 9, 3);
+    status = sl_parse_int(digits, &code) ? (int)code : 0;
+    if (!status) {
         fprintf(stderr, "sluice check: no HTTP answer from %s:%s\n", host, port);
         return SL_EXIT_FAILED;
     }

@@ -1,7 +1,8 @@
 /*
- * Each step goes down one list of rules in a fixed order; the first that ends the Workload's life ends the step. A rule only looks at
- * the decoded view (what was) and the facts, and writes the status tree (what will be), so rules do not depend on each other's
- * half-written output, except where a later rule asks for `holds` or `admitted` of this very step.
+ * Each step goes down one list of rules in a fixed order; the first that ends the Workload's life ends the step. A rule
+ * only looks at the decoded view (what was) and the facts, and writes the status tree (what will be), so rules do not
+ * depend on each other's half-written output, except where a later rule asks for `holds` or `admitted` of this very
+ * step.
  */
 #include "lifecycle.h"
 
@@ -34,8 +35,12 @@ static void event(struct step *s, bool warning, bool on_job, const char *reason,
         s->r->events[s->r->n_events++] = (struct lc_event){warning, on_job, reason, sl_xstrdup(note)};
 }
 
-static const struct sl_json *cond(const struct sl_json *status, const char *type) { return sl_condition_find(sl_json_get(status, "conditions"), type); }
-static bool cond_true(const struct sl_json *status, const char *type) { return !strcmp(sl_json_get_str(cond(status, type), "status", ""), "True"); }
+static const struct sl_json *cond(const struct sl_json *status, const char *type) {
+    return sl_condition_find(sl_json_get(status, "conditions"), type);
+}
+static bool cond_true(const struct sl_json *status, const char *type) {
+    return !strcmp(sl_json_get_str(cond(status, type), "status", ""), "True");
+}
 
 static void condition(struct step *s, const char *type, bool value, const char *reason, const char *message) {
     struct sl_condition c = {.type = type,
@@ -44,8 +49,8 @@ static void condition(struct step *s, const char *type, bool value, const char *
                              .message = message,
                              .observed_generation = strcmp(type, SL_COND_PREEMPTED) ? s->w->generation : 0};
     const struct sl_json *have = cond(s->status, type);
-    if (have && !strcmp(sl_json_get_str(have, "status", ""), c.status) && !strcmp(sl_json_get_str(have, "reason", ""), reason) &&
-        !strcmp(sl_json_get_str(have, "message", ""), message))
+    if (have && !strcmp(sl_json_get_str(have, "status", ""), c.status) &&
+        !strcmp(sl_json_get_str(have, "reason", ""), reason) && !strcmp(sl_json_get_str(have, "message", ""), message))
         return; /* a new generation alone is not worth a write */
     if (sl_condition_set(sl_json_make_array(s->status, "conditions"), &c, s->f->now_ms))
         s->r->changed = true;
@@ -81,7 +86,8 @@ static void pods_ready_condition(struct step *s) {
         if (c->status != SL_TRI_TRUE)
             s->r->became_ready = true;
         condition(s, SL_COND_PODS_READY, true, recovering ? "Recovered" : "Started",
-                  recovering ? "All pods are ready again and the workload is running" : "All pods reached readiness and the workload is running");
+                  recovering ? "All pods are ready again and the workload is running"
+                             : "All pods reached readiness and the workload is running");
     } else if (c->status == SL_TRI_TRUE || recovering) {
         condition(s, SL_COND_PODS_READY, false, "WaitForRecovery", "At least one pod has failed, waiting for recovery");
     } else {
@@ -94,7 +100,8 @@ static void count_eviction(struct step *s, const char *reason, const char *cause
     struct sl_json *list = sl_json_make_array(stats, "evictions");
     for (size_t i = 0; i < sl_json_len(list); i++) {
         struct sl_json *e = sl_json_mut_at(list, i);
-        if (!strcmp(sl_json_get_str(e, "reason", ""), reason) && !strcmp(sl_json_get_str(e, "underlyingCause", ""), cause)) {
+        if (!strcmp(sl_json_get_str(e, "reason", ""), reason) &&
+            !strcmp(sl_json_get_str(e, "underlyingCause", ""), cause)) {
             int64_t n = sl_json_get_int(e, "count", 0);
             sl_json_set_int(e, "count", n < INT32_MAX ? n + 1 : n);
             return;
@@ -127,7 +134,8 @@ static void reset_checks(struct step *s) {
     }
 }
 
-/* Marks the Workload evicted; it keeps its quota until the job has stopped. cause: behind a deactivation, "" otherwise. */
+/* Marks the Workload evicted; it keeps its quota until the job has stopped. cause: behind a deactivation, "" otherwise.
+ */
 static void evict(struct step *s, const char *reason, const char *cause, const char *message) {
     char full[96];
     snprintf(full, sizeof full, "%s%s%s", reason, *cause ? "DueTo" : "", cause);
@@ -161,10 +169,13 @@ static void unset_admitted(struct step *s) {
     if (!cond_true(s->status, SL_COND_ADMITTED))
         return;
     int64_t held_s = (s->f->now_ms - s->w->admitted.since_ms) / 1000;
-    set_member(s, "accumulatedPastExecutionTimeSeconds", sl_json_new_int(s->w->past_exec_s + (held_s > 0 ? held_s : 0)));
+    set_member(s, "accumulatedPastExecutionTimeSeconds",
+               sl_json_new_int(s->w->past_exec_s + (held_s > 0 ? held_s : 0)));
     bool unsatisfied = false;
-    SL_JSON_ITEMS(sl_json_get(s->status, "admissionChecks"), c) unsatisfied |= strcmp(sl_json_get_str(c.value, "state", ""), "Ready") != 0;
-    condition(s, SL_COND_ADMITTED, false, unsatisfied ? "NoReservationUnsatisfiedChecks" : "NoReservation", "The workload has no reservation");
+    SL_JSON_ITEMS (sl_json_get(s->status, "admissionChecks"), c)
+        unsatisfied |= strcmp(sl_json_get_str(c.value, "state", ""), "Ready") != 0;
+    condition(s, SL_COND_ADMITTED, false, unsatisfied ? "NoReservationUnsatisfiedChecks" : "NoReservation",
+              "The workload has no reservation");
     s->admitted = false;
 }
 
@@ -179,7 +190,8 @@ static void drop_reservation(struct step *s, const char *reason, const char *mes
 /* After an eviction, when the job has no pods any more: quota goes back. */
 static void release(struct step *s) {
     const struct sl_json *evicted = cond(s->status, SL_COND_EVICTED);
-    SL_AUTO_FREE char *reason = sl_xstrdup(sl_json_get_str(evicted, "reason", "")), *message = sl_xstrdup(sl_json_get_str(evicted, "message", ""));
+    SL_AUTO_FREE char *reason = sl_xstrdup(sl_json_get_str(evicted, "reason", "")),
+                      *message = sl_xstrdup(sl_json_get_str(evicted, "message", ""));
     bool at_once = !strcmp(reason, "Preempted") || !strcmp(reason, "NodeFailures");
     condition(s, SL_COND_REQUEUED, at_once, reason, message);
     drop_reservation(s, "Pending", message);
@@ -205,7 +217,9 @@ static void set_requeue(struct step *s, int64_t at_ms, int64_t count) {
     s->r->changed = true;
 }
 
-static bool starts(const char *text, const char *prefix) { return text && !strncmp(text, prefix, strlen(prefix)); }
+static bool starts(const char *text, const char *prefix) {
+    return text && !strncmp(text, prefix, strlen(prefix));
+}
 
 /* A Workload that was evicted and may not be requeued yet: is the obstacle gone? */
 static void requeue(struct step *s) {
@@ -222,10 +236,12 @@ static void requeue(struct step *s) {
         if (at >= 0)
             set_requeue(s, -1, -1);
         condition(s, SL_COND_REQUEUED, true, "BackoffFinished", "The workload backoff was finished");
-    } else if (starts(why, "Deactivated") && s->w->active) { /* the prefix, so that what we deactivated comes back too */
+    } else if (starts(why, "Deactivated") &&
+               s->w->active) { /* the prefix, so that what we deactivated comes back too */
         condition(s, SL_COND_REQUEUED, true, "Reactivated", "The workload was reactivated");
     } else if (!strcmp(why, "ClusterQueueStopped") && s->f->cq_exists && s->f->cq_stop == SL_STOP_NONE) {
-        condition(s, SL_COND_REQUEUED, true, "ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped");
+        condition(s, SL_COND_REQUEUED, true, "ClusterQueueRestarted",
+                  "The ClusterQueue was restarted after being stopped");
     } else if (!strcmp(why, "LocalQueueStopped") && s->f->lq_exists && s->f->lq_stop == SL_STOP_NONE) {
         condition(s, SL_COND_REQUEUED, true, "LocalQueueRestarted", "The LocalQueue was restarted after being stopped");
     }
@@ -249,7 +265,8 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* status.admissionChecks lists what the ClusterQueue asks of these flavors, sorted by name; returns whether all are Ready. */
+/* status.admissionChecks lists what the ClusterQueue asks of these flavors, sorted by name; returns whether all are
+ * Ready. */
 static bool sync_checks(struct step *s, const struct sl_admission *a) {
     const struct sl_json *old = sl_json_get(s->status, "admissionChecks");
     struct sl_json *list = sl_json_new_array();
@@ -262,7 +279,9 @@ static bool sync_checks(struct step *s, const struct sl_admission *a) {
     bool all_ready = true;
     for (size_t i = 0; i < n; i++) {
         const struct sl_json *have = NULL;
-        SL_JSON_ITEMS(old, c) if (!strcmp(sl_json_get_str(c.value, "name", ""), rules[i]->name)) have = c.value;
+        SL_JSON_ITEMS (old, c)
+            if (!strcmp(sl_json_get_str(c.value, "name", ""), rules[i]->name))
+                have = c.value;
         struct sl_json *entry = sl_json_copy(have);
         if (!entry) {
             char now[SL_TIME_TEXT];
@@ -288,7 +307,7 @@ static bool sync_checks(struct step *s, const struct sl_admission *a) {
 /* Names and messages of the checks in a state, for people; owned, NULL when there is none. */
 static char *checks_in_state(const struct step *s, const char *state) {
     struct sl_buf b = SL_BUF_INIT(16384);
-    SL_JSON_ITEMS(sl_json_get(s->status, "admissionChecks"), c) {
+    SL_JSON_ITEMS (sl_json_get(s->status, "admissionChecks"), c) {
         if (strcmp(sl_json_get_str(c.value, "state", ""), state))
             continue;
         const char *message = sl_json_get_str(c.value, "message", "");
@@ -318,7 +337,7 @@ static bool judge_checks(struct step *s) {
     if (!retry || s->evicted)
         return false;
     int64_t at = requeue_at(s);
-    SL_JSON_ITEMS(sl_json_get(s->status, "admissionChecks"), c) {
+    SL_JSON_ITEMS (sl_json_get(s->status, "admissionChecks"), c) {
         int64_t since, after = sl_json_get_int(c.value, "requeueAfterSeconds", -1);
         if (!strcmp(sl_json_get_str(c.value, "state", ""), "Retry") && after >= 0 && after <= INT32_MAX &&
             sl_time_parse(sl_json_get_str(c.value, "lastTransitionTime", NULL), &since) && since + after * 1000 > at)
@@ -348,15 +367,16 @@ static int64_t backoff_ms(const struct lc_pods_ready *p, int64_t n) {
 static void pods_ready_timeout(struct step *s) {
     const struct lc_pods_ready *p = s->f->pods_ready;
     const struct sl_condition_view *c = &s->w->pods_ready;
-    if (!p->enabled || !s->f->has_job || !s->admitted || s->evicted || !s->w->active || s->w->admitted.status != SL_TRI_TRUE ||
-        cond_true(s->status, SL_COND_PODS_READY))
+    if (!p->enabled || !s->f->has_job || !s->admitted || s->evicted || !s->w->active ||
+        s->w->admitted.status != SL_TRI_TRUE || cond_true(s->status, SL_COND_PODS_READY))
         return;
     bool recovery = !strcmp(sl_json_get_str(cond(s->status, SL_COND_PODS_READY), "reason", ""), "WaitForRecovery");
     if (recovery && p->recovery_disabled)
         return;
     int64_t since = s->w->admitted.since_ms;
     if (recovery)
-        since = c->status == SL_TRI_FALSE && c->reason && !strcmp(c->reason, "WaitForRecovery") ? c->since_ms : s->f->now_ms;
+        since = c->status == SL_TRI_FALSE && c->reason && !strcmp(c->reason, "WaitForRecovery") ? c->since_ms
+                                                                                                : s->f->now_ms;
     int64_t at = since + (recovery ? p->recovery_timeout_ms : p->timeout_ms);
     if (at > s->f->now_ms) {
         due(s->r, at);
@@ -375,7 +395,8 @@ static void pods_ready_timeout(struct step *s) {
     struct sl_json *list = sl_json_mut(sl_json_mut(s->status, "schedulingStats"), "evictions");
     for (size_t i = 0; i < sl_json_len(list); i++) { /* the statistic knows the cause, the reason does not show it */
         struct sl_json *e = sl_json_mut_at(list, i);
-        if (!strcmp(sl_json_get_str(e, "reason", ""), "PodsReadyTimeout") && !*sl_json_get_str(e, "underlyingCause", "")) {
+        if (!strcmp(sl_json_get_str(e, "reason", ""), "PodsReadyTimeout") &&
+            !*sl_json_get_str(e, "underlyingCause", "")) {
             sl_json_remove(list, i);
             count_eviction(s, "PodsReadyTimeout", s->r->evicted_cause);
             break;
@@ -422,7 +443,8 @@ static void stopped_queues(struct step *s) {
 }
 
 bool lc_may_be_tried(const struct lc_facts *f) {
-    return f->lq_exists && !f->lq_deleting && f->lq_stop == SL_STOP_NONE && f->cq_exists && f->cq_active && !(f->gates && *f->gates);
+    return f->lq_exists && !f->lq_deleting && f->lq_stop == SL_STOP_NONE && f->cq_exists && f->cq_active &&
+           !(f->gates && *f->gates);
 }
 
 /* Why a Workload that waits cannot even be tried. */
@@ -444,11 +466,13 @@ static void inadmissible(struct step *s) {
     } else if (!f->cq_exists) {
         message = sl_xprintf("ClusterQueue %s doesn't exist", f->cq_name);
     } else if (!f->cq_active) {
-        message = sl_xprintf("ClusterQueue %s is inactive%s%s", f->cq_name, f->cq_message ? ": " : "", f->cq_message ? f->cq_message : "");
+        message = sl_xprintf("ClusterQueue %s is inactive%s%s", f->cq_name, f->cq_message ? ": " : "",
+                             f->cq_message ? f->cq_message : "");
     } else {
         return;
     }
-    if (strcmp(sl_json_get_str(cond(s->status, SL_COND_QUOTA_RESERVED), "reason", ""), reason) && !strcmp(reason, "AdmissionGated"))
+    if (strcmp(sl_json_get_str(cond(s->status, SL_COND_QUOTA_RESERVED), "reason", ""), reason) &&
+        !strcmp(reason, "AdmissionGated"))
         event(s, false, false, "AdmissionGated", message);
     condition(s, SL_COND_QUOTA_RESERVED, false, reason, message);
 }
@@ -475,7 +499,7 @@ static void reclaimable(struct step *s) {
 }
 
 static bool all_checks_ready(const struct step *s) {
-    SL_JSON_ITEMS(sl_json_get(s->status, "admissionChecks"), c) {
+    SL_JSON_ITEMS (sl_json_get(s->status, "admissionChecks"), c) {
         if (strcmp(sl_json_get_str(c.value, "state", ""), "Ready"))
             return false;
     }
@@ -495,9 +519,15 @@ static void admitted_condition(struct step *s) {
     }
 }
 
-static struct step begin(struct sl_json *status, const struct sl_workload *w, const struct lc_facts *f, struct lc_result *r) {
+static struct step begin(struct sl_json *status, const struct sl_workload *w, const struct lc_facts *f,
+                         struct lc_result *r) {
     *r = (struct lc_result){.deadline_ms = -1};
-    return (struct step){status, w, f, r, w->quota_reserved.status == SL_TRI_TRUE, w->admitted.status == SL_TRI_TRUE,
+    return (struct step){status,
+                         w,
+                         f,
+                         r,
+                         w->quota_reserved.status == SL_TRI_TRUE,
+                         w->admitted.status == SL_TRI_TRUE,
                          w->evicted.status == SL_TRI_TRUE};
 }
 
@@ -509,8 +539,9 @@ static void retention(struct step *s) {
         else if (!s->w->deleting)
             s->r->delete_workload = true;
     }
-    if (s->w->finished.status != SL_TRI_TRUE && s->f->retain_deactivated_ms >= 0 && s->w->evicted.status == SL_TRI_TRUE && s->f->has_job &&
-        starts(s->w->evicted.reason, "DeactivatedDueTo") && !s->w->active) {
+    if (s->w->finished.status != SL_TRI_TRUE && s->f->retain_deactivated_ms >= 0 &&
+        s->w->evicted.status == SL_TRI_TRUE && s->f->has_job && starts(s->w->evicted.reason, "DeactivatedDueTo") &&
+        !s->w->active) {
         int64_t at = s->w->evicted.since_ms + s->f->retain_deactivated_ms;
         if (at > s->f->now_ms)
             due(s->r, at);
@@ -539,7 +570,8 @@ void lc_step(struct sl_json *status, const struct sl_workload *w, const struct l
         return;
     }
     if (f->has_job && f->job_finished) {
-        finish(s, f->job_success ? "Succeeded" : "Failed", f->job_message && *f->job_message ? f->job_message : "The job is finished");
+        finish(s, f->job_success ? "Succeeded" : "Failed",
+               f->job_message && *f->job_message ? f->job_message : "The job is finished");
         return;
     }
     if (f->failed_to_start) {
@@ -549,7 +581,8 @@ void lc_step(struct sl_json *status, const struct sl_workload *w, const struct l
     if (!w->active) {
         if (!(s->evicted && starts(w->evicted.reason, "Deactivated"))) {
             const char *cause = w->deactivation_target.status == SL_TRI_TRUE ? cause_of_deactivation(w) : "";
-            SL_AUTO_FREE char *message = *cause ? sl_xprintf("The workload is deactivated due to %s", condition_message(s, SL_COND_DEACTIVATION_TARGET))
+            SL_AUTO_FREE char *message = *cause ? sl_xprintf("The workload is deactivated due to %s",
+                                                             condition_message(s, SL_COND_DEACTIVATION_TARGET))
                                                 : sl_xstrdup("The workload is deactivated");
             del_member(s, "requeueState");
             evict(s, "Deactivated", cause, message);
@@ -592,7 +625,8 @@ static void clear_condition(struct step *s, const char *type) {
     condition(s, type, false, "QuotaReserved", message);
 }
 
-void lc_admit(struct sl_json *status, const struct sl_workload *w, const struct lc_facts *f, const struct sl_admission *a, struct lc_result *ret) {
+void lc_admit(struct sl_json *status, const struct sl_workload *w, const struct lc_facts *f,
+              const struct sl_admission *a, struct lc_result *ret) {
     struct step step = begin(status, w, f, ret), *s = &step;
     SL_AUTO_FREE char *message = sl_xprintf("Quota reserved in ClusterQueue %s", a->cq);
     condition(s, SL_COND_QUOTA_RESERVED, true, "QuotaReserved", message);
@@ -606,8 +640,10 @@ void lc_admit(struct sl_json *status, const struct sl_workload *w, const struct 
     del_member(s, "resourceRequests");
     sync_checks(s, a);
     admitted_condition(s);
-    SL_AUTO_FREE char *note = s->admitted ? sl_xprintf("Admitted by ClusterQueue %s, waited %llds", a->cq, (long long)((f->now_ms - w->created_ms) / 1000))
-                                          : sl_xprintf("Quota reserved in ClusterQueue %s, waiting for admission checks", a->cq);
+    SL_AUTO_FREE char *note =
+        s->admitted ? sl_xprintf("Admitted by ClusterQueue %s, waited %llds", a->cq,
+                                 (long long)((f->now_ms - w->created_ms) / 1000))
+                    : sl_xprintf("Quota reserved in ClusterQueue %s, waiting for admission checks", a->cq);
     event(s, false, false, s->admitted ? "Admitted" : "QuotaReserved", note);
     bool was = s->admitted;
     s->admitted = false; /* pods cannot be ready yet */
@@ -615,8 +651,8 @@ void lc_admit(struct sl_json *status, const struct sl_workload *w, const struct 
     s->admitted = was;
 }
 
-void lc_preempt(struct sl_json *status, const struct sl_workload *w, const struct lc_facts *f, const char *reason, const char *message,
-                struct lc_result *ret) {
+void lc_preempt(struct sl_json *status, const struct sl_workload *w, const struct lc_facts *f, const char *reason,
+                const char *message, struct lc_result *ret) {
     struct step step = begin(status, w, f, ret), *s = &step;
     condition(s, SL_COND_PREEMPTED, true, reason, message);
     evict(s, "Preempted", "", message);
@@ -625,8 +661,8 @@ void lc_preempt(struct sl_json *status, const struct sl_workload *w, const struc
     pods_ready_condition(s);
 }
 
-void lc_pending(struct sl_json *status, const struct sl_workload *w, const struct lc_facts *f, const char *reason, const char *message,
-                const struct sl_json *requests, struct lc_result *ret) {
+void lc_pending(struct sl_json *status, const struct sl_workload *w, const struct lc_facts *f, const char *reason,
+                const char *message, const struct sl_json *requests, struct lc_result *ret) {
     struct step step = begin(status, w, f, ret), *s = &step;
     bool new_reason = strcmp(sl_json_get_str(cond(status, SL_COND_QUOTA_RESERVED), "reason", ""), reason) != 0;
     condition(s, SL_COND_QUOTA_RESERVED, false, reason, message);
@@ -646,17 +682,19 @@ void lc_result_done(struct lc_result *r) {
 
 struct sl_json *lc_status_patch(const struct sl_json *old, const struct sl_json *now) {
     struct sl_json *patch = sl_json_new_object();
-    SL_JSON_EACH(now, e) {
+    SL_JSON_EACH (now, e) {
         const struct sl_json *had = sl_json_get(old, e.key);
         if (sl_json_equal(had, e.value))
             continue;
         struct sl_json *value = sl_json_copy(e.value);
         if (sl_json_is_object(had) && sl_json_is_object(value)) { /* a merge patch keeps what it does not name */
-            SL_JSON_EACH(had, m) if (!sl_json_get(value, m.key)) sl_json_set(value, m.key, sl_json_new_null());
+            SL_JSON_EACH (had, m)
+                if (!sl_json_get(value, m.key))
+                    sl_json_set(value, m.key, sl_json_new_null());
         }
         sl_json_set(patch, e.key, value);
     }
-    SL_JSON_EACH(old, e) {
+    SL_JSON_EACH (old, e) {
         if (!sl_json_get(now, e.key))
             sl_json_set(patch, e.key, sl_json_new_null());
     }

@@ -15,7 +15,8 @@
 #include "sluice/webhook/snapshot.h"
 
 static void report(bool json, const struct sl_manifest *m, const char *level, const char *path, const char *text) {
-    const char *kind = sl_json_get_str(m->object, "kind", "?"), *name = sl_json_path_str(m->object, "metadata.name", "?");
+    const char *kind = sl_json_get_str(m->object, "kind", "?"),
+               *name = sl_json_path_str(m->object, "metadata.name", "?");
     if (!json) {
         printf("%s:%d: %s: %s/%s: %s%s%s\n", m->file, m->line, level, kind, name, path, *path ? ": " : "", text);
         return;
@@ -40,13 +41,16 @@ static int lint_job(bool json, const struct sl_manifest *m, const struct sl_snap
     sl_json_set_str(request, "uid", "lint");
     sl_json_set_str(request, "operation", "CREATE");
     sl_json_set_str(request, "namespace", sl_json_path_str(m->object, "metadata.namespace", "default"));
-    sl_json_set(request, "kind", sl_json_fromf("{'group':'%s','version':'%s','kind':'%s'}", k->group, k->version, k->kind));
+    sl_json_set(request, "kind",
+                sl_json_fromf("{'group':'%s','version':'%s','kind':'%s'}", k->group, k->version, k->kind));
     sl_json_set(request, "object", sl_json_copy(m->object));
-    void (*const handlers[])(const void *, const struct sl_json *, struct sl_review_reply *) = {sl_mutate_job, sl_validate_job};
+    void (*const handlers[])(const void *, const struct sl_json *, struct sl_review_reply *) = {sl_mutate_job,
+                                                                                                sl_validate_job};
     for (size_t i = 0; i < SL_COUNT(handlers); i++) {
         struct sl_review_reply reply = SL_REVIEW_REPLY_INIT;
         handlers[i](snapshot, request, &reply);
-        SL_JSON_ITEMS(reply.warnings, w) report(json, m, "warning", "", sl_json_str(w.value, ""));
+        SL_JSON_ITEMS (reply.warnings, w)
+            report(json, m, "warning", "", sl_json_str(w.value, ""));
         if (!reply.allowed) {
             report(json, m, "error", "", reply.message ? reply.message : "refused");
             found++;

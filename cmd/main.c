@@ -1,4 +1,5 @@
-/* Entry: finds the verb. Process-wide rules of the libraries are kept here: no locale, SIGPIPE ignored, curl set up before threads. */
+/* Entry: finds the verb. Process-wide rules of the libraries are kept here: no locale, SIGPIPE ignored, curl set up
+ * before threads. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,9 @@ static void usage(FILE *out) {
     fputs("sluice: a quota gate for GPU jobs on Kubernetes\n\nusage: sluice VERB [options]\n\n", out);
     for (const struct sl_command *c = sl_commands; c->name; c++)
         fprintf(out, "  %-10s %s\n", c->name, c->summary);
-    fputs("\nsluice VERB --help shows the options of a verb. Exit codes: 0 fine, 1 something is wrong with what was checked, 2 wrong use, 3 failed.\n", out);
+    fputs("\nsluice VERB --help shows the options of a verb. Exit codes: 0 fine, 1 something is wrong with what was "
+          "checked, 2 wrong use, 3 failed.\n",
+          out);
 }
 
 int main(int argc, char **argv) {

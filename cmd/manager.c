@@ -1,6 +1,7 @@
 /*
- * Watches, timers and the turn of the loop. One thread does everything: events are applied as they come, then queued looks, then one pass,
- * then statuses when it is quiet. Each part is bounded, so that the lease is renewed in time whatever happens.
+ * Watches, timers and the turn of the loop. One thread does everything: events are applied as they come, then queued
+ * looks, then one pass, then statuses when it is quiet. Each part is bounded, so that the lease is renewed in time
+ * whatever happens.
  */
 #include "manager.h"
 
@@ -15,11 +16,11 @@
 #include "sluice/base/mem.h"
 #include "sluice/base/metrics.h"
 
-#define LOOKS_PER_TURN   300
-#define MAX_WRITES       256 /* under way at once; more looks wait */
-#define SNAPSHOT_GAP_MS  1000
-#define HOUSEKEEPING_MS  1000
-#define RECOUNT_MS       5000
+#define LOOKS_PER_TURN  300
+#define MAX_WRITES      256 /* under way at once; more looks wait */
+#define SNAPSHOT_GAP_MS 1000
+#define HOUSEKEEPING_MS 1000
+#define RECOUNT_MS      5000
 
 const struct sl_resource sl_watched[SL_WATCHED__COUNT] = {
 #define SL_WATCHED(id, group, version, plural, kind, namespaced) {group, version, plural, kind, namespaced},
@@ -32,12 +33,15 @@ const struct sl_resource *sl_resource_of(const struct sl_json *object) {
     const char *slash = strchr(api, '/');
     size_t group_len = slash ? (size_t)(slash - api) : 0;
     for (size_t i = 0; i < SL_WATCHED__COUNT; i++)
-        if (!strcmp(sl_watched[i].kind, kind) && strlen(sl_watched[i].group) == group_len && !strncmp(sl_watched[i].group, api, group_len))
+        if (!strcmp(sl_watched[i].kind, kind) && strlen(sl_watched[i].group) == group_len &&
+            !strncmp(sl_watched[i].group, api, group_len))
             return &sl_watched[i];
     return NULL;
 }
 
-int64_t manager_now(const struct manager *m) { return sl_cluster_wall_ms(m->c); }
+int64_t manager_now(const struct manager *m) {
+    return sl_cluster_wall_ms(m->c);
+}
 
 /* ---- work queue and timers ---- */
 
@@ -149,7 +153,8 @@ static void namespace_free(void *p) {
     struct namespace_info *n = p;
     if (!n)
         return;
-    SL_MAP_EACH(&n->limit_ranges, e) sl_json_unref(e->value);
+    SL_MAP_EACH (&n->limit_ranges, e)
+        sl_json_unref(e->value);
     sl_map_done(&n->limit_ranges, NULL);
     sl_limits_free(n->limits);
     sl_labels_done(&n->labels);
@@ -181,13 +186,15 @@ const struct sl_limits *namespace_limits(struct namespace_info *n) {
 }
 
 static bool namespace_is_managed(const struct manager *m, const char *name, const struct sl_labels *labels) {
+    if (!strcmp(name, m->own_namespace))
+        return false;
     if (m->cfg->has_managed_namespaces)
         return sl_selector_matches(&m->cfg->managed_namespaces, labels);
-    return strcmp(name, "kube-system") != 0 && strcmp(name, m->own_namespace) != 0;
+    return strcmp(name, "kube-system") != 0;
 }
 
 static void refeed(struct manager *m, const char *ns) { /* NULL: everywhere */
-    SL_MAP_EACH(&m->workloads.by_key, e) {
+    SL_MAP_EACH (&m->workloads.by_key, e) {
         struct record *wl = e->value;
         if (!wl->finished && (!ns || !strcmp(wl->ns, ns))) {
             feed_engine(m, wl);
@@ -197,7 +204,7 @@ static void refeed(struct manager *m, const char *ns) { /* NULL: everywhere */
 }
 
 static void mark_jobs(struct manager *m, const char *ns) {
-    SL_MAP_EACH(&m->jobs.by_key, e) {
+    SL_MAP_EACH (&m->jobs.by_key, e) {
         struct record *job = e->value;
         if (!ns || !strcmp(job->ns, ns))
             mark_dirty(m, job);
@@ -242,7 +249,8 @@ static void on_limit_range(struct manager *m, const struct sl_json *o, bool gone
 static void on_runtime_class(struct manager *m, const struct sl_json *o, bool gone) {
     const char *name = sl_json_path_str(o, "metadata.name", "");
     const struct sl_json *fixed = sl_json_path(o, "overhead.podFixed");
-    sl_json_unref(gone || !fixed ? sl_map_del(&m->runtime_classes, name) : sl_map_set(&m->runtime_classes, name, sl_json_copy(fixed)));
+    sl_json_unref(gone || !fixed ? sl_map_del(&m->runtime_classes, name)
+                                 : sl_map_set(&m->runtime_classes, name, sl_json_copy(fixed)));
     if (m->synced)
         refeed(m, NULL);
 }
@@ -299,13 +307,15 @@ static void become_synced(struct manager *m) {
     m->synced = true;
     feed_all(m);
     mark_jobs(m, NULL);
-    SL_MAP_EACH(&m->workloads.by_key, e) mark_dirty(m, e->value);
+    SL_MAP_EACH (&m->workloads.by_key, e)
+        mark_dirty(m, e->value);
     struct sl_map *maps[] = {&m->cqs, &m->lqs, &m->cohorts, &m->flavors, &m->checks};
     for (size_t i = 0; i < SL_COUNT(maps); i++)
-        SL_MAP_EACH(maps[i], e) mark_status(m, e->value);
+        SL_MAP_EACH (maps[i], e)
+            mark_status(m, e->value);
     publish_snapshot(m);
-    SL_LOG(INFO, "cluster seen", SL_I64("jobs", (int64_t)m->jobs.by_uid.count), SL_I64("workloads", (int64_t)m->workloads.by_uid.count),
-           SL_I64("cluster_queues", (int64_t)m->cqs.count));
+    SL_LOG(INFO, "cluster seen", SL_I64("jobs", (int64_t)m->jobs.by_uid.count),
+           SL_I64("workloads", (int64_t)m->workloads.by_uid.count), SL_I64("cluster_queues", (int64_t)m->cqs.count));
 }
 
 /* ---- new and free ---- */
@@ -354,12 +364,13 @@ int sl_manager_new(const struct sl_manager_options *o, struct manager **ret, str
     m->ledger = sl_ledger_open(o->data_dir, NULL, manager_now(m));
     m->events = sl_events_new(m->c, m->identity);
     if (m->elect)
-        m->lease = sl_lease_new(m->c, &(struct sl_lease_options){.ns = *cfg->leader.namespace ? cfg->leader.namespace : m->own_namespace,
-                                                                 .name = cfg->leader.name,
-                                                                 .identity = m->identity,
-                                                                 .duration_ms = cfg->leader.lease_ms,
-                                                                 .renew_deadline_ms = cfg->leader.renew_ms,
-                                                                 .retry_ms = cfg->leader.retry_ms});
+        m->lease = sl_lease_new(
+            m->c, &(struct sl_lease_options){.ns = *cfg->leader.namespace ? cfg->leader.namespace : m->own_namespace,
+                                             .name = cfg->leader.name,
+                                             .identity = m->identity,
+                                             .duration_ms = cfg->leader.lease_ms,
+                                             .renew_deadline_ms = cfg->leader.renew_ms,
+                                             .retry_ms = cfg->leader.retry_ms});
     sl_metric_set(SL_M_SLUICE_LEADER, 0, SL_LABELS());
     for (size_t i = 0; i < SL_WATCHED__COUNT; i++) {
         struct sl_watch_options w = {.optional = i == SL_WATCHED_RUNTIMECLASSES};
@@ -386,7 +397,7 @@ void sl_manager_free(struct manager *m) {
     sl_resource_rules_free(m->rules);
     store_done(&m->jobs);
     store_done(&m->workloads);
-    SL_MAP_EACH(&m->by_owner, e) {
+    SL_MAP_EACH (&m->by_owner, e) {
         struct owned *o = e->value;
         free(o->items);
         free(o);
@@ -396,7 +407,8 @@ void sl_manager_free(struct manager *m) {
     objects_done(m);
     sl_map_done(&m->workload_classes, free);
     sl_map_done(&m->pod_classes, free);
-    SL_MAP_EACH(&m->runtime_classes, e) sl_json_unref(e->value);
+    SL_MAP_EACH (&m->runtime_classes, e)
+        sl_json_unref(e->value);
     sl_map_done(&m->runtime_classes, NULL);
     while (m->n_timers)
         free(m->timers[--m->n_timers].uid);
@@ -415,7 +427,9 @@ void sl_manager_free(struct manager *m) {
 
 /* ---- the turn ---- */
 
-static bool lease_held(const struct manager *m) { return !m->elect || sl_lease_held(m->lease); }
+static bool lease_held(const struct manager *m) {
+    return !m->elect || sl_lease_held(m->lease);
+}
 
 static void check_leadership(struct manager *m) {
     int64_t now = sl_cluster_mono_ms(m->c);
@@ -433,10 +447,12 @@ static void check_leadership(struct manager *m) {
     SL_LOG(INFO, "leading", SL_STR("identity", m->identity));
     reconcile_ledger(m);
     mark_jobs(m, NULL);
-    SL_MAP_EACH(&m->workloads.by_key, e) mark_dirty(m, e->value);
+    SL_MAP_EACH (&m->workloads.by_key, e)
+        mark_dirty(m, e->value);
     struct sl_map *maps[] = {&m->cqs, &m->lqs, &m->cohorts, &m->flavors, &m->checks};
     for (size_t i = 0; i < SL_COUNT(maps); i++)
-        SL_MAP_EACH(maps[i], e) mark_status(m, e->value);
+        SL_MAP_EACH (maps[i], e)
+            mark_status(m, e->value);
     m->engine_dirty = true;
 }
 
@@ -447,7 +463,8 @@ static void housekeeping(struct manager *m, int64_t mono) {
     store_bury_old(&m->jobs, manager_now(m));
     store_bury_old(&m->workloads, manager_now(m));
     for (size_t i = 0; i < SL_WATCHED__COUNT; i++)
-        sl_metric_set(SL_M_SLUICE_WATCH_AGE_SECONDS, (double)sl_watch_age_ms(m->watches[i]) / 1000, SL_LABELS(sl_watched[i].plural));
+        sl_metric_set(SL_M_SLUICE_WATCH_AGE_SECONDS, (double)sl_watch_age_ms(m->watches[i]) / 1000,
+                      SL_LABELS(sl_watched[i].plural));
     if (!m->leading)
         return;
     if (sl_ledger_tick(m->ledger, manager_now(m)))
@@ -460,7 +477,8 @@ static void housekeeping(struct manager *m, int64_t mono) {
 }
 
 static bool status_due(const struct manager *m, int64_t mono) {
-    return m->status_dirty && (mono - m->status_last_ms >= m->status_quiet_ms || mono - m->status_first_ms >= m->status_max_ms);
+    return m->status_dirty &&
+           (mono - m->status_last_ms >= m->status_quiet_ms || mono - m->status_first_ms >= m->status_max_ms);
 }
 
 static int64_t time_to_next(const struct manager *m) {
@@ -481,8 +499,9 @@ static int64_t time_to_next(const struct manager *m) {
     if (due >= 0)
         SOONER(due - wall);
     if (m->status_dirty)
-        SOONER(m->status_last_ms + m->status_quiet_ms - mono < m->status_first_ms + m->status_max_ms - mono ? m->status_last_ms + m->status_quiet_ms - mono
-                                                                                                       : m->status_first_ms + m->status_max_ms - mono);
+        SOONER(m->status_last_ms + m->status_quiet_ms - mono < m->status_first_ms + m->status_max_ms - mono
+                   ? m->status_last_ms + m->status_quiet_ms - mono
+                   : m->status_first_ms + m->status_max_ms - mono);
     if (m->snapshot_dirty && m->synced)
         SOONER(m->snapshot_at_ms + SNAPSHOT_GAP_MS - mono);
 #undef SOONER
@@ -515,10 +534,18 @@ void sl_manager_step(struct manager *m, int64_t timeout_ms) {
     housekeeping(m, mono);
 }
 
-bool sl_manager_synced(const struct manager *m) { return m->synced; }
-bool sl_manager_leading(const struct manager *m) { return m->leading; }
-struct sl_snapshot_box *sl_manager_snapshots(struct manager *m) { return m->box; }
-const struct sl_engine *sl_manager_engine(const struct manager *m) { return m->engine; }
+bool sl_manager_synced(const struct manager *m) {
+    return m->synced;
+}
+bool sl_manager_leading(const struct manager *m) {
+    return m->leading;
+}
+struct sl_snapshot_box *sl_manager_snapshots(struct manager *m) {
+    return m->box;
+}
+const struct sl_engine *sl_manager_engine(const struct manager *m) {
+    return m->engine;
+}
 
 bool sl_manager_idle(const struct manager *m, int64_t *ret_next_ms) {
     if (ret_next_ms) {
@@ -527,7 +554,8 @@ bool sl_manager_idle(const struct manager *m, int64_t *ret_next_ms) {
         if (due >= 0 && (*ret_next_ms < 0 || due < *ret_next_ms))
             *ret_next_ms = due;
     }
-    return m->synced && m->leading && !m->n_looks && !m->writes && !m->engine_dirty && !m->status_dirty && !m->snapshot_dirty;
+    return m->synced && m->leading && !m->n_looks && !m->writes && !m->engine_dirty && !m->status_dirty &&
+           !m->snapshot_dirty;
 }
 
 void sl_manager_retire(struct manager *m) {
@@ -570,7 +598,8 @@ struct sl_json *sl_manager_queues(const struct manager *m) {
             sl_json_set_str(r, "resource", v.rows[k].resource);
             sl_json_set_str(r, "nominal", sl_amount_format_people(v.rows[k].resource, v.rows[k].nominal, text));
             sl_json_set_str(r, "used", sl_amount_format_people(v.rows[k].resource, v.rows[k].reserved, text));
-            sl_json_set_str(r, "borrowed", sl_amount_format_people(v.rows[k].resource, v.rows[k].borrowed_reserved, text));
+            sl_json_set_str(r, "borrowed",
+                            sl_amount_format_people(v.rows[k].resource, v.rows[k].borrowed_reserved, text));
             sl_json_append(rows, r);
         }
         sl_json_append(list, q);
@@ -584,7 +613,7 @@ struct sl_json *sl_manager_queues(const struct manager *m) {
 int64_t sl_manager_recount(struct manager *m) {
     int64_t begin = sl_now_mono_ms(), total = 0;
     struct sl_map sums = SL_MAP_INIT; /* "cq\x1fflavor\x1fresource" -> int64 * */
-    SL_MAP_EACH(&m->workloads.by_uid, e) {
+    SL_MAP_EACH (&m->workloads.by_uid, e) {
         const struct record *wl = e->value;
         if (!wl->holds || !wl->in_engine)
             continue;
@@ -598,7 +627,8 @@ int64_t sl_manager_recount(struct manager *m) {
                     if (!strcmp(w->podsets[k].name, a->name) && w->podsets[k].count - w->reclaimable[k] < left)
                         left = w->podsets[k].count - w->reclaimable[k];
                 for (size_t j = 0; j < a->n_flavors; j++) {
-                    SL_AUTO_FREE char *key = sl_xprintf("%s\x1f%s\x1f%s", w->admission->cq, a->flavors[j].flavor, a->flavors[j].resource);
+                    SL_AUTO_FREE char *key =
+                        sl_xprintf("%s\x1f%s\x1f%s", w->admission->cq, a->flavors[j].flavor, a->flavors[j].resource);
                     int64_t *sum = sl_map_get(&sums, key);
                     if (!sum) {
                         sum = sl_xalloc(sizeof *sum);
@@ -613,7 +643,7 @@ int64_t sl_manager_recount(struct manager *m) {
             }
         sl_workload_free(w);
     }
-    SL_MAP_EACH(&m->cqs, e) {
+    SL_MAP_EACH (&m->cqs, e) {
         struct sl_queue_view v;
         sl_engine_clusterqueue_view(m->engine, e->key, &v);
         int64_t wrong = 0;
@@ -625,7 +655,8 @@ int64_t sl_manager_recount(struct manager *m) {
         sl_queue_view_done(&v);
         sl_metric_set(SL_M_SLUICE_QUOTA_DRIFT, (double)wrong, SL_LABELS(e->key));
         if (wrong)
-            SL_LOG(ERROR, "quota drift: the books differ from a recount of the cluster's objects", SL_STR("cluster_queue", e->key), SL_I64("rows", wrong));
+            SL_LOG(ERROR, "quota drift: the books differ from a recount of the cluster's objects",
+                   SL_STR("cluster_queue", e->key), SL_I64("rows", wrong));
         total += wrong;
     }
     sl_map_done(&sums, free);

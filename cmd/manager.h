@@ -1,4 +1,5 @@
-/* Inside of the manager, shared by its files: manager.c (watches, loop), sync.c (jobs and workloads), pass.c (decisions), queues.c (statuses). */
+/* Inside of the manager, shared by its files: manager.c (watches, loop), sync.c (jobs and workloads), pass.c
+ * (decisions), queues.c (statuses). */
 #ifndef SLUICE_CMD_MANAGER_INTERNAL_H
 #define SLUICE_CMD_MANAGER_INTERNAL_H
 
@@ -17,10 +18,10 @@
 struct namespace_info {
     char *name;
     struct sl_labels labels, annotations;
-    bool known;               /* the Namespace object was seen (LimitRanges may come first) */
-    bool managed;             /* matches managedJobsNamespaceSelector */
+    bool known;                 /* the Namespace object was seen (LimitRanges may come first) */
+    bool managed;               /* matches managedJobsNamespaceSelector */
     struct sl_map limit_ranges; /* name -> owned struct sl_json */
-    struct sl_limits *limits; /* summary; NULL when there are none or it has to be made again */
+    struct sl_limits *limits;   /* summary; NULL when there are none or it has to be made again */
     bool limits_stale;
 };
 
@@ -68,7 +69,7 @@ struct manager {
     struct sl_ledger *ledger;
     struct sl_events *events;
     struct sl_lease *lease;
-    int64_t lease_due_ms; /* mono */
+    int64_t lease_due_ms;         /* mono */
     struct sl_snapshot *snapshot; /* the last one frozen: its configuration is reused */
     struct sl_snapshot_box *box;
     struct sl_resource_rules *rules;
@@ -89,11 +90,11 @@ struct manager {
     size_t n_timers, cap_timers;
 
     bool synced, leading, retired, engine_dirty, snapshot_dirty, status_dirty;
-    int64_t snapshot_at_ms;                        /* mono, last publication */
-    int64_t status_first_ms, status_last_ms;       /* mono, changes not yet published */
-    int64_t housekeeping_ms, recount_ms;           /* mono, last time */
-    unsigned writes; /* our writes under way */
-    struct ledger_note *notes; /* releases and outcomes for the next commit */
+    int64_t snapshot_at_ms;                  /* mono, last publication */
+    int64_t status_first_ms, status_last_ms; /* mono, changes not yet published */
+    int64_t housekeeping_ms, recount_ms;     /* mono, last time */
+    unsigned writes;                         /* our writes under way */
+    struct ledger_note *notes;               /* releases and outcomes for the next commit */
     size_t n_notes, cap_notes;
     bool ledger_reconciled;
 };
@@ -120,24 +121,50 @@ const struct sl_flavor *manager_flavor(void *m, const char *name);
 struct object *localqueue_of(const struct manager *m, const char *ns, const char *name);
 
 /* sync.c */
-void retry_read(struct manager *m, struct record *r);
 void workload_seen(struct manager *m, const struct sl_json *object); /* by watch or as an answer */
 void workload_gone(struct manager *m, const struct sl_json *object);
 void job_seen(struct manager *m, const struct sl_jobkind *kind, const struct sl_json *object);
 void job_gone(struct manager *m, const struct sl_json *object);
+void mark_pair(struct manager *m, struct record *wl); /* the Workload's job, or itself without one */
 void feed_engine(struct manager *m, struct record *wl);
 void feed_all(struct manager *m);
 void sync_record(struct manager *m, struct record *r);
 struct sl_workload *decode_workload(struct manager *m, const struct record *wl, const struct sl_json *tree);
-void collect_facts(struct manager *m, const struct record *wl, const struct sl_json *tree, const struct sl_workload *w, struct lc_facts *ret);
-/* Sends the status that `now` has over what the record holds; why: for the log. Does nothing when they are equal. */
-enum write_kind { WRITE_STATUS, WRITE_ADMIT, WRITE_EVICT, WRITE_PENDING };
-bool write_status(struct manager *m, struct record *wl, const struct sl_json *tree, const struct sl_json *now, enum write_kind kind,
-                  struct lc_result *result);
-void emit_event(struct manager *m, const char *controller, const char *api_version, const char *kind, const struct record *about, bool warning,
-                const char *reason, const char *note);
+void collect_facts(struct manager *m, const struct record *wl, const struct sl_json *tree, const struct sl_workload *w,
+                   struct lc_facts *ret);
 void note_release(struct manager *m, const char *uid, const char *why);
 void note_outcome(struct manager *m, const char *uid, enum sl_ledger_outcome outcome);
+
+/* write.c */
+/* Sends the status that `now` has over what the record holds; why: for the log. Does nothing when they are equal. */
+enum write_kind { WRITE_STATUS, WRITE_ADMIT, WRITE_EVICT, WRITE_PENDING };
+bool write_status(struct manager *m, struct record *wl, const struct sl_json *tree, const struct sl_json *now,
+                  enum write_kind kind, struct lc_result *result);
+void emit_event(struct manager *m, const char *controller, const char *api_version, const char *kind,
+                const struct record *about, bool warning, const char *reason, const char *note);
+/* One write under way; the answer finds its record by uid, since records come and go. */
+struct write {
+    struct manager *m;
+    char *uid; /* of the record */
+    bool job;
+    enum write_kind kind;
+    const char *what;                /* for the log */
+    char *event_reason, *event_note; /* said when it worked; NULL: nothing */
+    struct lc_result result;         /* events and metrics of a status step */
+};
+struct record *write_record(const struct write *w);
+void write_free(struct write *w);
+/* Sends a merge patch of a record that nobody else is writing now; takes body. What the caller wants said when it
+ * worked goes into the result. */
+struct write *send_patch(struct manager *m, struct record *r, bool job, const char *subresource, struct sl_json *take,
+                         const char *what);
+void send_delete(struct manager *m, struct record *r, bool job, const char *propagation, const char *reason,
+                 const char *note);
+void retry_read(struct manager *m,
+                struct record *r); /* the read after a failed write failed too, and its time has come again */
+void job_event(struct manager *m, const struct record *job, bool warning, const char *reason, const char *note);
+int64_t retry_delay_ms(unsigned retries);
+const struct sl_resource *resource_for(const struct record *r, bool job);
 
 /* pass.c */
 void run_pass(struct manager *m);

@@ -18,8 +18,9 @@ static int add(struct sl_manifests *m, const char *file, int line, const struct 
     if (!sl_json_is_object(object))
         return sl_err_set(err, SL_INVALID, "%s:%d: a document must be an object", file, line);
     const char *kind = sl_json_get_str(object, "kind", "");
-    if (strlen(kind) >= 4 && !strcmp(kind + strlen(kind) - 4, "List") && sl_json_is_array(sl_json_get(object, "items"))) {
-        SL_JSON_ITEMS(sl_json_get(object, "items"), e) {
+    if (strlen(kind) >= 4 && !strcmp(kind + strlen(kind) - 4, "List") &&
+        sl_json_is_array(sl_json_get(object, "items"))) {
+        SL_JSON_ITEMS (sl_json_get(object, "items"), e) {
             int rc = add(m, file, line, e.value, err);
             if (rc)
                 return rc;
@@ -45,7 +46,7 @@ static int load_file(struct sl_manifests *m, const char *path, struct sl_err *er
         sl_err_wrap(err, "%s", path);
         return rc;
     }
-    SL_JSON_ITEMS(docs, e) {
+    SL_JSON_ITEMS (docs, e) {
         if (!rc)
             rc = add(m, path, lines[e.i], e.value, err);
     }
@@ -62,7 +63,9 @@ static bool is_manifest(const char *name) {
     return false;
 }
 
-static int visible(const struct dirent *e) { return e->d_name[0] != '.'; }
+static int visible(const struct dirent *e) {
+    return e->d_name[0] != '.';
+}
 
 static int load(struct sl_manifests *m, const char *path, int depth, struct sl_err *err) {
     struct stat st;
@@ -88,7 +91,9 @@ static int load(struct sl_manifests *m, const char *path, int depth, struct sl_e
     return rc;
 }
 
-int sl_manifests_load(struct sl_manifests *m, const char *path, struct sl_err *err) { return load(m, path, 0, err); }
+int sl_manifests_load(struct sl_manifests *m, const char *path, struct sl_err *err) {
+    return load(m, path, 0, err);
+}
 
 void sl_manifests_done(struct sl_manifests *m) {
     for (size_t i = 0; i < m->n; i++) {

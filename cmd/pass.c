@@ -1,7 +1,8 @@
 /*
- * One pass: the engine decides, the ledger gets one commit, then the API gets the writes. The order is the promise: what was decided is on
- * disk before anybody sees it, and an admission is written only while the lease is held. A Workload that is being written when the engine
- * decides about it cannot be written twice: the decision is taken back and made again on the newer object.
+ * One pass: the engine decides, the ledger gets one commit, then the API gets the writes. The order is the promise:
+ * what was decided is on disk before anybody sees it, and an admission is written only while the lease is held. A
+ * Workload that is being written when the engine decides about it cannot be written twice: the decision is taken back
+ * and made again on the newer object.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,9 +17,12 @@
 #include "sluice/base/num.h"
 #include "sluice/flavors/gpu.h"
 
-#define MAX_ADMISSIONS 500 /* a pass; more come with the next turn of the loop, so that the lease is never kept waiting */
+#define MAX_ADMISSIONS                                                                                                 \
+    500 /* a pass; more come with the next turn of the loop, so that the lease is never kept waiting */
 
-static const char *role(const struct manager *m) { return !m->elect ? "standalone" : m->leading ? "leader" : "follower"; }
+static const char *role(const struct manager *m) {
+    return !m->elect ? "standalone" : m->leading ? "leader" : "follower";
+}
 
 void note_release(struct manager *m, const char *uid, const char *why) {
     SL_GROW(m->notes, m->cap_notes, m->n_notes);
@@ -70,14 +74,16 @@ static size_t amounts_of(const struct sl_admission *a, struct sl_ledger_amount *
             while (k < n && (strcmp(amounts[k].flavor, f->flavor) || strcmp(amounts[k].resource, f->resource)))
                 k++;
             if (k == n)
-                amounts[n++] = (struct sl_ledger_amount){f->flavor, f->resource, 0, sl_gpu_is_device(sl_gpu_classify(NULL, f->resource).mode)};
+                amounts[n++] = (struct sl_ledger_amount){f->flavor, f->resource, 0,
+                                                         sl_gpu_is_device(sl_gpu_classify(NULL, f->resource).mode)};
             amounts[k].amount = sl_sat_add(amounts[k].amount, f->amount);
         }
     return n;
 }
 
-static struct sl_ledger_reservation reservation(const struct record *wl, const struct sl_workload *w, const struct sl_admission *a,
-                                                struct sl_ledger_amount *amounts, const char *why) {
+static struct sl_ledger_reservation reservation(const struct record *wl, const struct sl_workload *w,
+                                                const struct sl_admission *a, struct sl_ledger_amount *amounts,
+                                                const char *why) {
     return (struct sl_ledger_reservation){.uid = wl->uid,
                                           .namespace = wl->ns,
                                           .name = wl->name,
@@ -126,8 +132,10 @@ static bool view_next(void *payload, struct sl_ledger_reservation *r) {
 
 static void view_report(void *payload, enum sl_ledger_difference d, const struct sl_ledger_reservation *r) {
     (void)payload;
-    static const char *const what[] = {"only the ledger knew it", "only the cluster knew it", "queue or amounts differ"};
-    SL_LOG(INFO, "ledger corrected from the cluster", SL_OBJ("workload", r->namespace, r->name), SL_STR("difference", what[d]));
+    static const char *const what[] = {"only the ledger knew it", "only the cluster knew it",
+                                       "queue or amounts differ"};
+    SL_LOG(INFO, "ledger corrected from the cluster", SL_OBJ("workload", r->namespace, r->name),
+           SL_STR("difference", what[d]));
 }
 
 void reconcile_ledger(struct manager *m) {
@@ -145,29 +153,41 @@ void reconcile_ledger(struct manager *m) {
 
 /* ---- metrics of what happened to a Workload ---- */
 
-static double seconds_since(const struct manager *m, int64_t since_ms) { return since_ms > 0 && manager_now(m) > since_ms ? (double)(manager_now(m) - since_ms) / 1000 : 0; }
+static double seconds_since(const struct manager *m, int64_t since_ms) {
+    return since_ms > 0 && manager_now(m) > since_ms ? (double)(manager_now(m) - since_ms) / 1000 : 0;
+}
 
-static int64_t queued_since(const struct sl_workload *w) { return w->requeued.status == SL_TRI_TRUE && w->requeued.since_ms > w->created_ms ? w->requeued.since_ms : w->created_ms; }
+static int64_t queued_since(const struct sl_workload *w) {
+    return w->requeued.status == SL_TRI_TRUE && w->requeued.since_ms > w->created_ms ? w->requeued.since_ms
+                                                                                     : w->created_ms;
+}
 
-void observe_result(struct manager *m, const struct record *wl, const struct sl_workload *w, const struct lc_result *r) {
+void observe_result(struct manager *m, const struct record *wl, const struct sl_workload *w,
+                    const struct lc_result *r) {
     const struct object *lq = localqueue_of(m, wl->ns, w->queue);
-    const char *cq = w->admission ? w->admission->cq : lq ? lq->lq->cq : "", *pc = w->priority_class ? w->priority_class : "", *rr = role(m);
+    const char *cq = w->admission ? w->admission->cq
+                     : lq         ? lq->lq->cq
+                                  : "",
+               *pc = w->priority_class ? w->priority_class : "", *rr = role(m);
     if (r->reserved) {
         cq = r->reserved;
         double waited = seconds_since(m, queued_since(w));
         sl_metric_add(SL_M_QUOTA_RESERVED_WORKLOADS_TOTAL, 1, SL_LABELS(cq, pc, rr));
         sl_metric_observe(SL_M_QUOTA_RESERVED_WAIT_TIME_SECONDS, waited, SL_LABELS(cq, pc, rr));
         sl_metric_add(SL_M_LOCAL_QUEUE_QUOTA_RESERVED_WORKLOADS_TOTAL, 1, SL_LABELS(w->queue, wl->ns, pc, rr));
-        sl_metric_observe(SL_M_LOCAL_QUEUE_QUOTA_RESERVED_WAIT_TIME_SECONDS, waited, SL_LABELS(w->queue, wl->ns, pc, rr));
+        sl_metric_observe(SL_M_LOCAL_QUEUE_QUOTA_RESERVED_WAIT_TIME_SECONDS, waited,
+                          SL_LABELS(w->queue, wl->ns, pc, rr));
     }
     if (r->admitted) {
-        double waited = seconds_since(m, queued_since(w)), checks = r->reserved ? 0 : seconds_since(m, w->quota_reserved.since_ms);
+        double waited = seconds_since(m, queued_since(w)),
+               checks = r->reserved ? 0 : seconds_since(m, w->quota_reserved.since_ms);
         sl_metric_add(SL_M_ADMITTED_WORKLOADS_TOTAL, 1, SL_LABELS(cq, pc, rr));
         sl_metric_observe(SL_M_ADMISSION_WAIT_TIME_SECONDS, waited, SL_LABELS(cq, pc, rr));
         sl_metric_observe(SL_M_ADMISSION_CHECKS_WAIT_TIME_SECONDS, checks, SL_LABELS(cq, pc, rr));
         sl_metric_add(SL_M_LOCAL_QUEUE_ADMITTED_WORKLOADS_TOTAL, 1, SL_LABELS(w->queue, wl->ns, pc, rr));
         sl_metric_observe(SL_M_LOCAL_QUEUE_ADMISSION_WAIT_TIME_SECONDS, waited, SL_LABELS(w->queue, wl->ns, pc, rr));
-        sl_metric_observe(SL_M_LOCAL_QUEUE_ADMISSION_CHECKS_WAIT_TIME_SECONDS, checks, SL_LABELS(w->queue, wl->ns, pc, rr));
+        sl_metric_observe(SL_M_LOCAL_QUEUE_ADMISSION_CHECKS_WAIT_TIME_SECONDS, checks,
+                          SL_LABELS(w->queue, wl->ns, pc, rr));
         struct sl_queue_view v;
         sl_engine_clusterqueue_view(m->engine, cq, &v);
         for (const char *c = v.cohort; c && *c;) {
@@ -184,13 +204,16 @@ void observe_result(struct manager *m, const struct record *wl, const struct sl_
         sl_metric_observe(SL_M_READY_WAIT_TIME_SECONDS, total, SL_LABELS(cq, pc, rr));
         sl_metric_observe(SL_M_ADMITTED_UNTIL_READY_WAIT_TIME_SECONDS, since, SL_LABELS(cq, pc, rr));
         sl_metric_observe(SL_M_LOCAL_QUEUE_READY_WAIT_TIME_SECONDS, total, SL_LABELS(w->queue, wl->ns, pc, rr));
-        sl_metric_observe(SL_M_LOCAL_QUEUE_ADMITTED_UNTIL_READY_WAIT_TIME_SECONDS, since, SL_LABELS(w->queue, wl->ns, pc, rr));
+        sl_metric_observe(SL_M_LOCAL_QUEUE_ADMITTED_UNTIL_READY_WAIT_TIME_SECONDS, since,
+                          SL_LABELS(w->queue, wl->ns, pc, rr));
     }
     if (r->evicted_reason) {
         sl_metric_add(SL_M_EVICTED_WORKLOADS_TOTAL, 1, SL_LABELS(cq, pc, r->evicted_reason, rr, r->evicted_cause));
         if (r->evicted_first)
-            sl_metric_add(SL_M_EVICTED_WORKLOADS_ONCE_TOTAL, 1, SL_LABELS(cq, pc, r->evicted_reason, rr, r->evicted_cause));
-        sl_metric_add(SL_M_LOCAL_QUEUE_EVICTED_WORKLOADS_TOTAL, 1, SL_LABELS(w->queue, wl->ns, pc, r->evicted_reason, rr, r->evicted_cause));
+            sl_metric_add(SL_M_EVICTED_WORKLOADS_ONCE_TOTAL, 1,
+                          SL_LABELS(cq, pc, r->evicted_reason, rr, r->evicted_cause));
+        sl_metric_add(SL_M_LOCAL_QUEUE_EVICTED_WORKLOADS_TOTAL, 1,
+                      SL_LABELS(w->queue, wl->ns, pc, r->evicted_reason, rr, r->evicted_cause));
         if (w->pods_ready.status == SL_TRI_TRUE)
             sl_metric_observe(SL_M_PODS_READY_TO_EVICTED_TIME_SECONDS, seconds_since(m, w->pods_ready.since_ms),
                               SL_LABELS(cq, r->evicted_reason, rr, r->evicted_cause));
@@ -271,8 +294,7 @@ void run_pass(struct manager *m) {
             wl = NULL; /* nothing to write on; its job is being stopped anyway */
         targets[i] = wl;
         any |= d.items[i].kind != SL_DECIDE_PENDING;
-        if (wl && !wl->busy && d.items[i].kind == SL_DECIDE_ADMIT)
-{
+        if (wl && !wl->busy && d.items[i].kind == SL_DECIDE_ADMIT) {
             struct sl_ledger_amount amounts[MAX_AMOUNTS];
             struct sl_ledger_reservation r = reservation(wl, d.items[i].workload, d.items[i].admission, amounts,
                                                          d.items[i].borrows ? "admitted, borrowing" : "admitted");
@@ -286,7 +308,8 @@ void run_pass(struct manager *m) {
         struct record *wl = targets[i];
         if (wl && !wl->busy) {
             carry_out(m, wl, &d.items[i]);
-        } else if (wl && d.items[i].kind == SL_DECIDE_PENDING) { /* only words: said with the answer to the write under way */
+        } else if (wl &&
+                   d.items[i].kind == SL_DECIDE_PENDING) { /* only words: said with the answer to the write under way */
             struct sl_json *said = sl_json_new_object();
             sl_json_set_str(said, "reason", d.items[i].reason);
             sl_json_set_str(said, "message", d.items[i].message);

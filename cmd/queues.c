@@ -1,7 +1,8 @@
 /*
- * Flavors, cohorts, ClusterQueues, LocalQueues and AdmissionChecks: what the manager knows of them, their finalizers and statuses, the gauges
- * that show them, and the snapshot that the webhooks read. Statuses are derived from the engine's books and written only when they differ
- * from what the object says, after a quiet moment: under load they must not crowd out admissions.
+ * Flavors, cohorts, ClusterQueues, LocalQueues and AdmissionChecks: what the manager knows of them, their finalizers
+ * and statuses, the gauges that show them, and the snapshot that the webhooks read. Statuses are derived from the
+ * engine's books and written only when they differ from what the object says, after a quiet moment: under load they
+ * must not crowd out admissions.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +19,9 @@
 
 #define MAX_STATUS_FLAVORS 64 /* the schema's limit of the lists */
 
-static const char *role(const struct manager *m) { return !m->elect ? "standalone" : m->leading ? "leader" : "follower"; }
+static const char *role(const struct manager *m) {
+    return !m->elect ? "standalone" : m->leading ? "leader" : "follower";
+}
 
 static void free_spec(struct object *o) {
     switch (o->resource - sl_watched) {
@@ -76,7 +79,8 @@ const struct sl_flavor *manager_flavor(void *arg, const char *name) {
 }
 
 /* Both decodes of one object: one for the engine to own, one for us. */
-static int decode_both(const struct sl_resource *resource, const struct sl_json *object, struct object *o, void **ret_engine, struct sl_err *err) {
+static int decode_both(const struct sl_resource *resource, const struct sl_json *object, struct object *o,
+                       void **ret_engine, struct sl_err *err) {
     int rc = 0;
     struct object fresh = {.resource = resource};
 #define DECODE(member, type, decode)                                                                                   \
@@ -119,7 +123,7 @@ static void feed_object(struct manager *m, const struct sl_resource *resource, v
 
 /* A queue changed: everything that waits or runs in it may have to say something else. */
 static void touch_workloads(struct manager *m) {
-    SL_MAP_EACH(&m->workloads.by_key, e) {
+    SL_MAP_EACH (&m->workloads.by_key, e) {
         struct record *wl = e->value;
         if (!wl->finished)
             mark_dirty(m, wl);
@@ -127,15 +131,20 @@ static void touch_workloads(struct manager *m) {
 }
 
 static void touch_queues(struct manager *m) {
-    SL_MAP_EACH(&m->cqs, e) mark_status(m, e->value);
-    SL_MAP_EACH(&m->lqs, e) mark_status(m, e->value);
-    SL_MAP_EACH(&m->flavors, e) mark_status(m, e->value);
-    SL_MAP_EACH(&m->checks, e) mark_status(m, e->value);
+    SL_MAP_EACH (&m->cqs, e)
+        mark_status(m, e->value);
+    SL_MAP_EACH (&m->lqs, e)
+        mark_status(m, e->value);
+    SL_MAP_EACH (&m->flavors, e)
+        mark_status(m, e->value);
+    SL_MAP_EACH (&m->checks, e)
+        mark_status(m, e->value);
 }
 
 void object_put(struct manager *m, const struct sl_resource *resource, const struct sl_json *object) {
     const struct sl_json *meta = sl_json_get(object, "metadata");
-    const char *ns = sl_json_get_str(meta, "namespace", ""), *name = sl_json_get_str(meta, "name", ""), *rv = sl_json_get_str(meta, "resourceVersion", "");
+    const char *ns = sl_json_get_str(meta, "namespace", ""), *name = sl_json_get_str(meta, "name", ""),
+               *rv = sl_json_get_str(meta, "resourceVersion", "");
     SL_AUTO_FREE char *key = *ns ? sl_xprintf("%s/%s", ns, name) : sl_xstrdup(name);
     struct sl_map *map = map_of(m, resource);
     struct object *o = sl_map_get(map, key);
@@ -152,12 +161,14 @@ void object_put(struct manager *m, const struct sl_resource *resource, const str
     void *for_engine = NULL;
     struct sl_err err = SL_ERR_INIT;
     if (decode_both(resource, object, o, &for_engine, &err)) {
-        SL_LOG(WARN, "object cannot be read, ignoring this version", SL_STR("kind", resource->kind), SL_OBJ("object", ns, name), SL_STR("error", err.text));
+        SL_LOG(WARN, "object cannot be read, ignoring this version", SL_STR("kind", resource->kind),
+               SL_OBJ("object", ns, name), SL_STR("error", err.text));
         if (fresh)
             object_free(o);
         return;
     }
-    bool spec_changed = fresh || o->generation != sl_json_get_int(meta, "generation", 0) || o->deleting != !sl_json_is_null(sl_json_get(meta, "deletionTimestamp")) ||
+    bool spec_changed = fresh || o->generation != sl_json_get_int(meta, "generation", 0) ||
+                        o->deleting != !sl_json_is_null(sl_json_get(meta, "deletionTimestamp")) ||
                         resource == &sl_watched[SL_WATCHED_ADMISSIONCHECKS];
     free(o->uid);
     free(o->rv);
@@ -167,7 +178,8 @@ void object_put(struct manager *m, const struct sl_resource *resource, const str
     o->generation = sl_json_get_int(meta, "generation", 0);
     o->deleting = !sl_json_is_null(sl_json_get(meta, "deletionTimestamp"));
     o->has_finalizer = false;
-    SL_JSON_ITEMS(sl_json_get(meta, "finalizers"), f) o->has_finalizer |= !strcmp(sl_json_str(f.value, ""), SL_FINALIZER_IN_USE);
+    SL_JSON_ITEMS (sl_json_get(meta, "finalizers"), f)
+        o->has_finalizer |= !strcmp(sl_json_str(f.value, ""), SL_FINALIZER_IN_USE);
     o->status_text = sl_json_get(object, "status") ? sl_json_text(sl_json_get(object, "status")) : NULL;
     if (fresh)
         sl_map_set(map, o->key, o);
@@ -225,8 +237,8 @@ static void object_written(void *payload, const struct sl_reply *reply) {
         if (reply->code == 0 && reply->object && sl_json_path(reply->object, "metadata.uid"))
             object_put(m, w->resource, reply->object);
         else if (reply->code && reply->code != SL_CONFLICT && reply->code != SL_NOT_FOUND)
-            SL_LOG(WARN, "status cannot be written, trying again", SL_STR("kind", w->resource->kind), SL_STR("name", w->key), SL_I64("status", reply->status),
-                   SL_STR("error", reply->text));
+            SL_LOG(WARN, "status cannot be written, trying again", SL_STR("kind", w->resource->kind),
+                   SL_STR("name", w->key), SL_I64("status", reply->status), SL_STR("error", reply->text));
         o = sl_map_get(map_of(m, w->resource), w->key);
         if (o && (reply->code != 0 || o->dirty))
             mark_status(m, o);
@@ -243,9 +255,16 @@ static void send_object(struct manager *m, struct object *o, const char *subreso
     *w = (struct object_write){m, o->resource, sl_xstrdup(o->key)};
     o->busy = true;
     m->writes++;
-    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_MERGE_PATCH, .resource = o->resource, .ns = *o->ns ? o->ns : NULL, .name = o->name,
-                                               .subresource = subresource, .body = take_body, .field_manager = "kueue", .lane = SL_LANE_STATUS,
-                                               .done = object_written, .payload = w});
+    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_MERGE_PATCH,
+                                               .resource = o->resource,
+                                               .ns = *o->ns ? o->ns : NULL,
+                                               .name = o->name,
+                                               .subresource = subresource,
+                                               .body = take_body,
+                                               .field_manager = "kueue",
+                                               .lane = SL_LANE_STATUS,
+                                               .done = object_written,
+                                               .payload = w});
 }
 
 static void set_finalizer(struct manager *m, struct object *o, bool wanted, const struct sl_json *others) {
@@ -260,7 +279,7 @@ static void set_finalizer(struct manager *m, struct object *o, bool wanted, cons
 }
 
 static bool check_in_use(const struct manager *m, const char *name) {
-    SL_MAP_EACH(&m->cqs, e) {
+    SL_MAP_EACH (&m->cqs, e) {
         const struct object *q = e->value;
         for (size_t i = 0; i < q->cq->n_checks; i++)
             if (!strcmp(q->cq->checks[i].name, name))
@@ -303,7 +322,8 @@ static struct sl_json *flavor_list(const struct sl_queue_view *v, bool used, boo
         sl_json_set_str(r, "name", row->resource);
         sl_json_set_str(r, "total", sl_amount_format(row->resource, used ? row->used : row->reserved, text));
         if (with_borrowed)
-            sl_json_set_str(r, "borrowed", sl_amount_format(row->resource, used ? row->borrowed_used : row->borrowed_reserved, text));
+            sl_json_set_str(r, "borrowed",
+                            sl_amount_format(row->resource, used ? row->borrowed_used : row->borrowed_reserved, text));
         sl_json_append(resources, r);
     }
     return list;
@@ -318,8 +338,13 @@ static void set_flavor_lists(struct sl_json *status, const struct sl_queue_view 
     sl_json_set(status, "flavorsUsage", flavor_list(v, true, with_borrowed));
 }
 
-static void set_active(struct manager *m, struct sl_json *status, const struct object *o, bool active, const char *reason, const char *message) {
-    struct sl_condition c = {.type = SL_COND_ACTIVE, .status = active ? "True" : "False", .reason = reason, .message = message, .observed_generation = o->generation};
+static void set_active(struct manager *m, struct sl_json *status, const struct object *o, bool active,
+                       const char *reason, const char *message) {
+    struct sl_condition c = {.type = SL_COND_ACTIVE,
+                             .status = active ? "True" : "False",
+                             .reason = reason,
+                             .message = message,
+                             .observed_generation = o->generation};
     sl_condition_set(sl_json_make_array(status, "conditions"), &c, manager_now(m));
 }
 
@@ -332,14 +357,17 @@ static int64_t share_number(double share) {
 static void clusterqueue_status(struct manager *m, struct object *o, struct sl_json *status) {
     struct sl_queue_view v;
     sl_engine_clusterqueue_view(m->engine, o->name, &v);
-    SL_AUTO_FREE char *message = v.active ? sl_xstrdup("Can admit new workloads") : sl_xprintf("Can't admit new workloads: %s", v.inactive_message ? v.inactive_message : "unknown");
+    SL_AUTO_FREE char *message =
+        v.active ? sl_xstrdup("Can admit new workloads")
+                 : sl_xprintf("Can't admit new workloads: %s", v.inactive_message ? v.inactive_message : "unknown");
     set_active(m, status, o, v.active, v.active ? "Ready" : v.inactive_reason, message);
     sl_json_set_int(status, "pendingWorkloads", v.pending_active + v.pending_inadmissible);
     sl_json_set_int(status, "reservingWorkloads", v.reserving);
     sl_json_set_int(status, "admittedWorkloads", v.admitted);
     set_flavor_lists(status, &v, true);
     if (m->cfg->fair_sharing)
-        sl_json_set(status, "fairSharing", sl_json_fromf("{'weightedShare':%lld}", (long long)share_number(v.weighted_share)));
+        sl_json_set(status, "fairSharing",
+                    sl_json_fromf("{'weightedShare':%lld}", (long long)share_number(v.weighted_share)));
     else
         sl_json_del(status, "fairSharing");
     sl_queue_view_done(&v);
@@ -370,7 +398,8 @@ static void cohort_status(struct manager *m, const struct object *o, struct sl_j
         return;
     struct sl_cohort_view v;
     sl_engine_cohort_view(m->engine, o->name, &v);
-    sl_json_set(status, "fairSharing", sl_json_fromf("{'weightedShare':%lld}", (long long)share_number(v.weighted_share)));
+    sl_json_set(status, "fairSharing",
+                sl_json_fromf("{'weightedShare':%lld}", (long long)share_number(v.weighted_share)));
     sl_cohort_view_done(&v);
 }
 
@@ -420,19 +449,24 @@ static void gauges_of_clusterqueue(struct manager *m, struct object *o) {
             sl_metric_set(SL_M_CLUSTER_QUEUE_RESOURCE_RESERVATION, (double)r->reserved / unit, labels);
             sl_metric_set(SL_M_CLUSTER_QUEUE_RESOURCE_USAGE, (double)r->used / unit, labels);
             sl_metric_set(SL_M_CLUSTER_QUEUE_NOMINAL_QUOTA, (double)r->nominal / unit, labels);
-            sl_metric_set(SL_M_CLUSTER_QUEUE_BORROWING_LIMIT, r->borrowing_limit == SL_UNLIMITED ? INFINITY : (double)r->borrowing_limit / unit, labels);
-            sl_metric_set(SL_M_CLUSTER_QUEUE_LENDING_LIMIT, r->lending_limit == SL_UNLIMITED ? INFINITY : (double)r->lending_limit / unit, labels);
+            sl_metric_set(SL_M_CLUSTER_QUEUE_BORROWING_LIMIT,
+                          r->borrowing_limit == SL_UNLIMITED ? INFINITY : (double)r->borrowing_limit / unit, labels);
+            sl_metric_set(SL_M_CLUSTER_QUEUE_LENDING_LIMIT,
+                          r->lending_limit == SL_UNLIMITED ? INFINITY : (double)r->lending_limit / unit, labels);
         }
     }
-    int64_t now = sl_cluster_mono_ms(m->c); /* waiting workloads that could go, and nobody lets them: the engine is not at rest */
+    int64_t now =
+        sl_cluster_mono_ms(m->c); /* waiting workloads that could go, and nobody lets them: the engine is not at rest */
     bool could = v.active && v.pending_active > 0 && !m->cfg->pods_ready.block_admission;
     if (!could)
         o->stalled_since_ms = 0;
     else if (!o->stalled_since_ms)
         o->stalled_since_ms = now;
-    sl_metric_set(SL_M_SLUICE_QUEUE_IDLE_WITH_QUOTA_SECONDS, o->stalled_since_ms ? (double)(now - o->stalled_since_ms) / 1000 : 0, SL_LABELS(cq));
+    sl_metric_set(SL_M_SLUICE_QUEUE_IDLE_WITH_QUOTA_SECONDS,
+                  o->stalled_since_ms ? (double)(now - o->stalled_since_ms) / 1000 : 0, SL_LABELS(cq));
     if (m->cfg->fair_sharing)
-        sl_metric_set(SL_M_CLUSTER_QUEUE_WEIGHTED_SHARE, isinf(v.weighted_share) ? NAN : v.weighted_share, SL_LABELS(cq, v.cohort, rr));
+        sl_metric_set(SL_M_CLUSTER_QUEUE_WEIGHTED_SHARE, isinf(v.weighted_share) ? NAN : v.weighted_share,
+                      SL_LABELS(cq, v.cohort, rr));
     sl_queue_view_done(&v);
 }
 
@@ -445,7 +479,8 @@ static void gauges_of_localqueue(struct manager *m, struct object *o) {
     const char *rr = role(m);
     bool active = o->lq->stop == SL_STOP_NONE && q.exists && q.active;
     sl_metric_set(SL_M_LOCAL_QUEUE_PENDING_WORKLOADS, v.pending_active, SL_LABELS(o->name, o->ns, rr, "active"));
-    sl_metric_set(SL_M_LOCAL_QUEUE_PENDING_WORKLOADS, v.pending_inadmissible, SL_LABELS(o->name, o->ns, rr, "inadmissible"));
+    sl_metric_set(SL_M_LOCAL_QUEUE_PENDING_WORKLOADS, v.pending_inadmissible,
+                  SL_LABELS(o->name, o->ns, rr, "inadmissible"));
     sl_metric_set(SL_M_LOCAL_QUEUE_RESERVING_ACTIVE_WORKLOADS, v.reserving, SL_LABELS(o->name, o->ns, rr));
     sl_metric_set(SL_M_LOCAL_QUEUE_ADMITTED_ACTIVE_WORKLOADS, v.admitted, SL_LABELS(o->name, o->ns, rr));
     sl_metric_set(SL_M_LOCAL_QUEUE_STATUS, active, SL_LABELS("True", o->name, o->ns, rr));
@@ -453,8 +488,10 @@ static void gauges_of_localqueue(struct manager *m, struct object *o) {
     sl_metric_set(SL_M_LOCAL_QUEUE_STATUS, 0, SL_LABELS("Unknown", o->name, o->ns, rr));
     for (size_t i = 0; i < v.n_rows; i++) {
         double unit = strcmp(v.rows[i].resource, "cpu") ? 1 : 1000;
-        sl_metric_set(SL_M_LOCAL_QUEUE_RESOURCE_RESERVATION, (double)v.rows[i].reserved / unit, SL_LABELS(v.rows[i].flavor, o->name, o->ns, rr, v.rows[i].resource));
-        sl_metric_set(SL_M_LOCAL_QUEUE_RESOURCE_USAGE, (double)v.rows[i].used / unit, SL_LABELS(v.rows[i].flavor, o->name, o->ns, rr, v.rows[i].resource));
+        sl_metric_set(SL_M_LOCAL_QUEUE_RESOURCE_RESERVATION, (double)v.rows[i].reserved / unit,
+                      SL_LABELS(v.rows[i].flavor, o->name, o->ns, rr, v.rows[i].resource));
+        sl_metric_set(SL_M_LOCAL_QUEUE_RESOURCE_USAGE, (double)v.rows[i].used / unit,
+                      SL_LABELS(v.rows[i].flavor, o->name, o->ns, rr, v.rows[i].resource));
     }
     sl_queue_view_done(&q);
     sl_queue_view_done(&v);
@@ -472,7 +509,8 @@ static void gauges_of_cohort(struct manager *m, const char *name) {
         sl_metric_set(SL_M_COHORT_SUBTREE_ADMITTED_ACTIVE_WORKLOADS, v.admitted, SL_LABELS(name, rr));
         for (size_t i = 0; i < v.n_rows; i++) {
             double unit = strcmp(v.rows[i].resource, "cpu") ? 1 : 1000;
-            sl_metric_set(SL_M_COHORT_SUBTREE_QUOTA, v.rows[i].nominal == SL_UNLIMITED ? INFINITY : (double)v.rows[i].nominal / unit,
+            sl_metric_set(SL_M_COHORT_SUBTREE_QUOTA,
+                          v.rows[i].nominal == SL_UNLIMITED ? INFINITY : (double)v.rows[i].nominal / unit,
                           SL_LABELS(name, v.rows[i].flavor, rr, v.rows[i].resource));
             sl_metric_set(SL_M_COHORT_SUBTREE_RESOURCE_RESERVATIONS, (double)v.rows[i].reserved / unit,
                           SL_LABELS(name, v.rows[i].flavor, rr, v.rows[i].resource));
@@ -483,7 +521,7 @@ static void gauges_of_cohort(struct manager *m, const char *name) {
 
 static void count_finished(struct manager *m) {
     struct sl_map per_cq = SL_MAP_INIT, per_lq = SL_MAP_INIT;
-    SL_MAP_EACH(&m->workloads.by_key, e) {
+    SL_MAP_EACH (&m->workloads.by_key, e) {
         const struct record *wl = e->value;
         if (!wl->finished)
             continue;
@@ -493,10 +531,13 @@ static void count_finished(struct manager *m) {
         sl_map_set(&per_lq, lq->key, (void *)((uintptr_t)sl_map_get(&per_lq, lq->key) + 1));
         sl_map_set(&per_cq, lq->lq->cq, (void *)((uintptr_t)sl_map_get(&per_cq, lq->lq->cq) + 1));
     }
-    SL_MAP_EACH(&m->cqs, e) sl_metric_set(SL_M_FINISHED_WORKLOADS, (double)(uintptr_t)sl_map_get(&per_cq, e->key), SL_LABELS(e->key, role(m)));
-    SL_MAP_EACH(&m->lqs, e) {
+    SL_MAP_EACH (&m->cqs, e)
+        sl_metric_set(SL_M_FINISHED_WORKLOADS, (double)(uintptr_t)sl_map_get(&per_cq, e->key),
+                      SL_LABELS(e->key, role(m)));
+    SL_MAP_EACH (&m->lqs, e) {
         const struct object *o = e->value;
-        sl_metric_set(SL_M_LOCAL_QUEUE_FINISHED_WORKLOADS, (double)(uintptr_t)sl_map_get(&per_lq, e->key), SL_LABELS(o->name, o->ns, role(m)));
+        sl_metric_set(SL_M_LOCAL_QUEUE_FINISHED_WORKLOADS, (double)(uintptr_t)sl_map_get(&per_lq, e->key),
+                      SL_LABELS(o->name, o->ns, role(m)));
     }
     sl_map_done(&per_cq, NULL);
     sl_map_done(&per_lq, NULL);
@@ -506,7 +547,7 @@ void publish_statuses(struct manager *m, bool all) {
     struct sl_map *maps[] = {&m->cqs, &m->lqs, &m->cohorts, &m->flavors, &m->checks};
     struct sl_map cohorts = SL_MAP_INIT;
     for (size_t i = 0; i < SL_COUNT(maps); i++) {
-        SL_MAP_EACH(maps[i], e) {
+        SL_MAP_EACH (maps[i], e) {
             struct object *o = e->value;
             if (!o->dirty && !all)
                 continue;
@@ -526,7 +567,8 @@ void publish_statuses(struct manager *m, bool all) {
                 publish_status(m, o);
         }
     }
-    SL_MAP_EACH(&cohorts, e) gauges_of_cohort(m, e->key);
+    SL_MAP_EACH (&cohorts, e)
+        gauges_of_cohort(m, e->key);
     sl_map_done(&cohorts, NULL);
     count_finished(m);
     m->status_dirty = false;
@@ -536,14 +578,17 @@ void publish_statuses(struct manager *m, bool all) {
 
 void publish_snapshot(struct manager *m) {
     struct sl_snapshot *s = sl_snapshot_renew(m->snapshot);
-    SL_MAP_EACH(&m->namespaces, e) {
+    SL_MAP_EACH (&m->namespaces, e) {
         const struct namespace_info *n = e->value;
         if (n->known)
             sl_snapshot_add_namespace(s, n->name, &n->labels, &n->annotations);
     }
-    SL_MAP_EACH(&m->cqs, e) sl_snapshot_add_clusterqueue(s, ((struct object *)e->value)->cq);
-    SL_MAP_EACH(&m->lqs, e) sl_snapshot_add_localqueue(s, ((struct object *)e->value)->lq);
-    SL_MAP_EACH(&m->flavors, e) sl_snapshot_add_flavor(s, ((struct object *)e->value)->flavor);
+    SL_MAP_EACH (&m->cqs, e)
+        sl_snapshot_add_clusterqueue(s, ((struct object *)e->value)->cq);
+    SL_MAP_EACH (&m->lqs, e)
+        sl_snapshot_add_localqueue(s, ((struct object *)e->value)->lq);
+    SL_MAP_EACH (&m->flavors, e)
+        sl_snapshot_add_flavor(s, ((struct object *)e->value)->flavor);
     sl_snapshot_freeze(s);
     sl_snapshot_unref(m->snapshot);
     m->snapshot = sl_snapshot_ref(s);

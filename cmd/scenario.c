@@ -1,6 +1,7 @@
 /*
- * Decision scenarios: steps on queues and bare Workloads, played through the engine alone in virtual time. The player is the API server
- * and the job controller in one: what is decided is written at once, and a preempted workload returns its quota at once.
+ * Decision scenarios: steps on queues and bare Workloads, played through the engine alone in virtual time. The player
+ * is the API server and the job controller in one: what is decided is written at once, and a preempted workload returns
+ * its quota at once.
  */
 #include "sluice/cmd/scenario.h"
 
@@ -16,11 +17,11 @@
 #include "sluice/jobs/podspec.h"
 #include "sluice/quota/engine/engine.h"
 
-#define STEP_MS 4000          /* between two steps; creation times differ by whole seconds */
-#define START_MS 1700000000000
-#define MAX_ROUNDS 2000       /* of one step; an engine that needs more does not come to rest */
-#define MAX_FILE (256u << 20)
-#define MAX_LINE (4u << 20)
+#define STEP_MS    4000 /* between two steps; creation times differ by whole seconds */
+#define START_MS   1700000000000
+#define MAX_ROUNDS 2000 /* of one step; an engine that needs more does not come to rest */
+#define MAX_FILE   (256u << 20)
+#define MAX_LINE   (4u << 20)
 
 struct job { /* a workload and what the API would hold of its status */
     char *name;
@@ -37,7 +38,7 @@ struct job { /* a workload and what the API would hold of its status */
 
 struct play {
     struct sl_engine *e;
-    struct sl_map jobs; /* by name, which is the uid too */
+    struct sl_map jobs;   /* by name, which is the uid too */
     struct sl_map queues; /* ClusterQueue manifests, for patches */
     int64_t now_ms;
     struct sl_scenario_stats *stats;
@@ -56,7 +57,9 @@ static void job_free(void *p) {
     free(j);
 }
 
-static void unref(void *p) { sl_json_unref(p); }
+static void unref(void *p) {
+    sl_json_unref(p);
+}
 
 /* ---- objects into the engine ---- */
 
@@ -86,7 +89,9 @@ static int put_object(struct play *p, const struct sl_json *o, struct sl_err *er
         if (!(rc = sl_admissioncheck_decode(o, &x, err)))
             sl_engine_put_check(p->e, x);
     } else {
-        rc = sl_err_set(err, SL_INVALID, "kind: %s is not one of ResourceFlavor, Cohort, ClusterQueue, LocalQueue, AdmissionCheck", kind);
+        rc =
+            sl_err_set(err, SL_INVALID,
+                       "kind: %s is not one of ResourceFlavor, Cohort, ClusterQueue, LocalQueue, AdmissionCheck", kind);
     }
     return rc;
 }
@@ -352,16 +357,17 @@ static struct sl_engine *engine_for(const struct sl_config *c) {
     return sl_engine_new(&ec);
 }
 
-int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *config, struct sl_json **ret, struct sl_scenario_stats *stats,
-                     struct sl_err *err) {
+int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *config, struct sl_json **ret,
+                     struct sl_scenario_stats *stats, struct sl_err *err) {
     struct sl_scenario_stats unused = {0};
-    struct play p = {.e = engine_for(config), .jobs = SL_MAP_INIT, .queues = SL_MAP_INIT, .now_ms = START_MS, .settled = true};
+    struct play p = {
+        .e = engine_for(config), .jobs = SL_MAP_INIT, .queues = SL_MAP_INIT, .now_ms = START_MS, .settled = true};
     p.stats = stats ? stats : &unused;
     struct sl_json *outcome = sl_json_new_array();
     struct sl_labels none = {NULL, 0};
     int rc = 0;
     sl_engine_put_namespace(p.e, "ns", &none);
-    SL_JSON_ITEMS(sl_json_get(scenario, "objects"), o) {
+    SL_JSON_ITEMS (sl_json_get(scenario, "objects"), o) {
         if ((rc = put_object(&p, o.value, err))) {
             sl_err_wrap(err, "objects[%zu]", o.i);
             break;
@@ -369,7 +375,7 @@ int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *con
     }
     if (!rc)
         rc = settle(&p, p.now_ms, err);
-    SL_JSON_ITEMS(sl_json_get(scenario, "steps"), s) {
+    SL_JSON_ITEMS (sl_json_get(scenario, "steps"), s) {
         if (rc)
             break;
         p.now_ms = START_MS + (int64_t)(s.i + 1) * STEP_MS;
@@ -418,7 +424,7 @@ static bool same(const char *key, const struct sl_json *a, const struct sl_json 
 
 /* First difference of one step: the workload and both sides. */
 static char *difference(const struct sl_json *want, const struct sl_json *got) {
-    SL_JSON_EACH(want, w) {
+    SL_JSON_EACH (want, w) {
         const struct sl_json *g = sl_json_get(got, w.key);
         static const char *const keys[] = {"state", "podSets", "evicted"};
         for (size_t i = 0; i < SL_COUNT(keys); i++) {
@@ -440,7 +446,7 @@ char *sl_scenario_difference(const struct sl_json *scenario, const struct sl_jso
     const struct sl_json *expect = sl_json_get(scenario, "expect"), *outcome = sl_json_get(result, "outcome");
     if (sl_json_len(expect) != sl_json_len(outcome))
         return sl_xprintf("%zu steps expected, %zu played", sl_json_len(expect), sl_json_len(outcome));
-    SL_JSON_ITEMS(expect, x) {
+    SL_JSON_ITEMS (expect, x) {
         SL_AUTO_FREE char *d = difference(x.value, sl_json_at(outcome, x.i));
         if (d)
             return sl_xprintf("step %zu: %s", x.i, d);
@@ -449,11 +455,12 @@ char *sl_scenario_difference(const struct sl_json *scenario, const struct sl_jso
 }
 
 static void print_text(const struct sl_json *scenario, const struct sl_json *result) {
-    printf("%s: %s\n", sl_json_get_str(result, "name", ""), sl_json_get_bool(result, "settled", false) ? "settled" : "DOES NOT SETTLE");
-    SL_JSON_ITEMS(sl_json_get(result, "outcome"), o) {
+    printf("%s: %s\n", sl_json_get_str(result, "name", ""),
+           sl_json_get_bool(result, "settled", false) ? "settled" : "DOES NOT SETTLE");
+    SL_JSON_ITEMS (sl_json_get(result, "outcome"), o) {
         SL_AUTO_FREE char *s = sl_json_text(sl_json_at(sl_json_get(scenario, "steps"), o.i));
         printf("  step %zu %.100s\n", o.i, s);
-        SL_JSON_EACH(o.value, w) {
+        SL_JSON_EACH (o.value, w) {
             SL_AUTO_FREE char *t = sl_json_text(w.value);
             printf("    %s %s\n", w.key, t);
         }
@@ -478,7 +485,8 @@ int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check
         if (strspn(start, " \t\r") >= len)
             continue;
         SL_AUTO_JSON *scenario = NULL, *result = NULL;
-        if (sl_json_parse(start, len, MAX_LINE, &scenario, &err) || sl_scenario_play(scenario, config, &result, NULL, &err)) {
+        if (sl_json_parse(start, len, MAX_LINE, &scenario, &err) ||
+            sl_scenario_play(scenario, config, &result, NULL, &err)) {
             fprintf(stderr, "sluice simulate: %s line %zu: %s\n", path, line, err.text);
             return SL_EXIT_FAILED;
         }

@@ -1,6 +1,7 @@
 /*
- * `sluice simulate PATH...`: plays manifests on a cluster in memory, through the same webhook handlers, engine and manager as a real one, and
- * tells the story. Virtual time: a second passes between two manifests, so that their order is the order of their creation.
+ * `sluice simulate PATH...`: plays manifests on a cluster in memory, through the same webhook handlers, engine and
+ * manager as a real one, and tells the story. Virtual time: a second passes between two manifests, so that their order
+ * is the order of their creation.
  */
 #include "simulate.h"
 
@@ -39,10 +40,14 @@ static const struct sl_route *route_of(const char *path) {
 
 /* What the webhook configurations of the chart register, by resource. */
 static sl_review_fn handler_of(bool mutating, const struct sl_json *request) {
-    const char *group = sl_json_path_str(request, "resource.group", ""), *plural = sl_json_path_str(request, "resource.resource", ""),
-               *sub = sl_json_get_str(request, "subResource", ""), *operation = sl_json_get_str(request, "operation", "");
-    const char *kind = sl_json_path_str(request, "kind.kind", ""), *version = sl_json_path_str(request, "kind.version", "");
-    if (!strcmp(operation, "DELETE") || (*sub && strcmp(plural, "workloads")) || (mutating && strcmp(operation, "CREATE")))
+    const char *group = sl_json_path_str(request, "resource.group", ""),
+               *plural = sl_json_path_str(request, "resource.resource", ""),
+               *sub = sl_json_get_str(request, "subResource", ""),
+               *operation = sl_json_get_str(request, "operation", "");
+    const char *kind = sl_json_path_str(request, "kind.kind", ""),
+               *version = sl_json_path_str(request, "kind.version", "");
+    if (!strcmp(operation, "DELETE") || (*sub && strcmp(plural, "workloads")) ||
+        (mutating && strcmp(operation, "CREATE")))
         return NULL;
     char path[160], lower[64];
     size_t n = 0;
@@ -83,12 +88,16 @@ static void defaults(void *payload, const struct sl_resource *resource, struct s
         sl_api_set_defaults(resource->kind, object);
 }
 
-int simulation_init(struct simulation *s, const struct sl_config *config, const struct sl_json *document, int64_t run_ms, struct sl_err *err) {
+int simulation_init(struct simulation *s, const struct sl_config *config, const struct sl_json *document,
+                    int64_t run_ms, struct sl_err *err) {
     *s = (struct simulation){.config = config};
-    s->cluster = sl_memory_new(&(struct sl_memory_options){.seed = 1, .admit = admit, .set_defaults = defaults, .payload = s, .default_run_ms = run_ms});
+    s->cluster = sl_memory_new(&(struct sl_memory_options){
+        .seed = 1, .admit = admit, .set_defaults = defaults, .payload = s, .default_run_ms = run_ms});
     s->start_ms = sl_cluster_wall_ms(s->cluster);
-    int rc = sl_manager_new(&(struct sl_manager_options){.cluster = s->cluster, .config = config, .config_document = document, .identity = "simulate"},
-                            &s->manager, err);
+    int rc = sl_manager_new(
+        &(struct sl_manager_options){
+            .cluster = s->cluster, .config = config, .config_document = document, .identity = "simulate"},
+        &s->manager, err);
     if (rc)
         return rc;
     return simulation_settle(s) ? 0 : sl_err_set(err, SL_INTERNAL, "the simulation does not come to rest");
@@ -143,12 +152,14 @@ int64_t simulation_next(struct simulation *s) {
     return next;
 }
 
-int simulation_create(struct simulation *s, const struct sl_json *object, struct sl_json **ret_warnings, struct sl_err *err) {
+int simulation_create(struct simulation *s, const struct sl_json *object, struct sl_json **ret_warnings,
+                      struct sl_err *err) {
     SL_AUTO_JSON *o = sl_json_copy(object);
     const struct sl_resource *r = sl_resource_of(o);
     (void)ret_warnings;
     if (!r)
-        return sl_err_set(err, SL_INVALID, "%s %s is not simulated", sl_json_get_str(o, "apiVersion", "?"), sl_json_get_str(o, "kind", "?"));
+        return sl_err_set(err, SL_INVALID, "%s %s is not simulated", sl_json_get_str(o, "apiVersion", "?"),
+                          sl_json_get_str(o, "kind", "?"));
     if (!strcmp(r->group, SL_KUEUE_GROUP)) {
         SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
         sl_api_validate(o, NULL, SL_VALIDATE_STRUCTURE, &errors);
@@ -166,7 +177,9 @@ int simulation_create(struct simulation *s, const struct sl_json *object, struct
     if (r->namespaced && ns) { /* an API server wants the namespace first; a story should not fail for it */
         SL_AUTO_JSON *have = sl_memory_get(s->cluster, &sl_watched[SL_WATCHED_NAMESPACES], NULL, ns);
         if (!have) {
-            SL_AUTO_JSON *n = sl_json_fromf("{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'%s','labels':{'kubernetes.io/metadata.name':'%s'}}}", ns, ns);
+            SL_AUTO_JSON *n = sl_json_fromf("{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'%s','labels':{'"
+                                            "kubernetes.io/metadata.name':'%s'}}}",
+                                            ns, ns);
             int rc = sl_memory_create(s->cluster, &sl_watched[SL_WATCHED_NAMESPACES], n, NULL, err);
             if (rc)
                 return rc;
@@ -228,11 +241,12 @@ static void tell(struct story *st, const char *ns, const char *name, const char 
         puts(out);
         return;
     }
-    printf("%4lld:%02lld  %-9s %s/%s%s%s\n", (long long)(s / 60), (long long)(s % 60), what, ns, name, *text ? "  " : "", text);
+    printf("%4lld:%02lld  %-9s %s/%s%s%s\n", (long long)(s / 60), (long long)(s % 60), what, ns, name,
+           *text ? "  " : "", text);
 }
 
 static void describe_shm(const struct sl_json *template, struct sl_buf *out) {
-    SL_JSON_ITEMS(sl_json_path(template, "spec.volumes"), v) {
+    SL_JSON_ITEMS (sl_json_path(template, "spec.volumes"), v) {
         if (!strncmp(sl_json_get_str(v.value, "name", ""), "sluice-dshm", 11))
             sl_buf_printf(out, ", /dev/shm %s", sl_json_path_str(v.value, "emptyDir.sizeLimit", "?"));
     }
@@ -242,7 +256,8 @@ static void on_job(void *payload, const struct sl_watch_event *e) {
     struct story *st = payload;
     if (e->what != SL_WATCH_PUT)
         return;
-    const char *ns = sl_json_path_str(e->object, "metadata.namespace", ""), *name = sl_json_path_str(e->object, "metadata.name", "");
+    const char *ns = sl_json_path_str(e->object, "metadata.namespace", ""),
+               *name = sl_json_path_str(e->object, "metadata.name", "");
     struct actor *a = actor_of(st, ns, name);
     bool suspended = sl_json_bool(sl_json_path(e->object, "spec.suspend"), false), stopping = false;
     const struct sl_json *template = sl_json_path(e->object, "spec.template");
@@ -265,16 +280,19 @@ static void on_job(void *payload, const struct sl_watch_event *e) {
         sl_buf_clear(&text);
         sl_buf_printf(&text, "%lld pod%s", (long long)sl_json_int(sl_json_path(e->object, "spec.parallelism"), 1),
                       sl_json_int(sl_json_path(e->object, "spec.parallelism"), 1) == 1 ? "" : "s");
-        SL_JSON_EACH(sl_json_path(template, "spec.nodeSelector"), n) sl_buf_printf(&text, ", nodeSelector %s=%s", n.key, sl_json_str(n.value, ""));
-        SL_JSON_ITEMS(sl_json_path(template, "spec.tolerations"), t)
-        sl_buf_printf(&text, ", tolerates %s", sl_json_get_str(t.value, "key", "everything"));
+        SL_JSON_EACH (sl_json_path(template, "spec.nodeSelector"), n)
+            sl_buf_printf(&text, ", nodeSelector %s=%s", n.key, sl_json_str(n.value, ""));
+        SL_JSON_ITEMS (sl_json_path(template, "spec.tolerations"), t)
+            sl_buf_printf(&text, ", tolerates %s", sl_json_get_str(t.value, "key", "everything"));
         tell(st, ns, name, "started", sl_buf_text(&text));
     }
     if (suspended && a->started && !a->finished) {
         a->started = false;
         tell(st, ns, name, "stopped", "");
     }
-    const char *done = sl_condition_is_true(e->object, "Complete") ? "finished" : sl_condition_is_true(e->object, "Failed") ? "failed" : NULL;
+    const char *done = sl_condition_is_true(e->object, "Complete") ? "finished"
+                       : sl_condition_is_true(e->object, "Failed") ? "failed"
+                                                                   : NULL;
     if (done && !a->finished) {
         a->finished = true;
         tell(st, ns, name, done, "");
@@ -283,9 +301,10 @@ static void on_job(void *payload, const struct sl_watch_event *e) {
 
 static void describe_admission(const struct sl_json *workload, struct sl_buf *out) {
     sl_buf_printf(out, "to ClusterQueue %s", sl_json_path_str(workload, "status.admission.clusterQueue", "?"));
-    SL_JSON_ITEMS(sl_json_path(workload, "status.admission.podSetAssignments"), p) {
-        SL_JSON_EACH(sl_json_get(p.value, "resourceUsage"), u)
-        sl_buf_printf(out, ", %s %s on %s", sl_json_str(u.value, "?"), u.key, sl_json_get_str(sl_json_get(p.value, "flavors"), u.key, "?"));
+    SL_JSON_ITEMS (sl_json_path(workload, "status.admission.podSetAssignments"), p) {
+        SL_JSON_EACH (sl_json_get(p.value, "resourceUsage"), u)
+            sl_buf_printf(out, ", %s %s on %s", sl_json_str(u.value, "?"), u.key,
+                          sl_json_get_str(sl_json_get(p.value, "flavors"), u.key, "?"));
     }
 }
 
@@ -293,8 +312,10 @@ static void on_workload(void *payload, const struct sl_watch_event *e) {
     struct story *st = payload;
     if (e->what != SL_WATCH_PUT)
         return;
-    const char *ns = sl_json_path_str(e->object, "metadata.namespace", ""), *name = sl_json_path_str(e->object, "metadata.name", "");
-    SL_JSON_ITEMS(sl_json_path(e->object, "metadata.ownerReferences"), o) name = sl_json_get_str(o.value, "name", name);
+    const char *ns = sl_json_path_str(e->object, "metadata.namespace", ""),
+               *name = sl_json_path_str(e->object, "metadata.name", "");
+    SL_JSON_ITEMS (sl_json_path(e->object, "metadata.ownerReferences"), o)
+        name = sl_json_get_str(o.value, "name", name);
     struct actor *a = actor_of(st, ns, name);
     SL_AUTO_BUF text = SL_BUF_INIT(65536);
     if (sl_condition_is_true(e->object, SL_COND_FINISHED)) {
@@ -313,7 +334,8 @@ static void on_workload(void *payload, const struct sl_watch_event *e) {
         a->evicted = sl_condition_is_true(e->object, SL_COND_EVICTED);
         describe_admission(e->object, &text);
         if (!a->told_admitted || strcmp(a->told_admitted, sl_buf_text(&text))) {
-            tell(st, ns, name, sl_condition_is_true(e->object, SL_COND_ADMITTED) ? "admitted" : "reserved", sl_buf_text(&text));
+            tell(st, ns, name, sl_condition_is_true(e->object, SL_COND_ADMITTED) ? "admitted" : "reserved",
+                 sl_buf_text(&text));
             free(a->told_admitted);
             a->told_admitted = sl_xstrdup(sl_buf_text(&text));
         }
@@ -334,18 +356,21 @@ static void tell_queues(struct story *st) {
     if (st->json)
         return;
     printf("\n%-24s %-10s %9s %9s   %s\n", "CLUSTERQUEUE", "ACTIVE", "PENDING", "ADMITTED", "USED (BORROWED)");
-    SL_JSON_ITEMS(queues, q) {
+    SL_JSON_ITEMS (queues, q) {
         const struct sl_json *status = sl_json_get(q.value, "status");
         printf("%-24s %-10s %9lld %9lld   ", sl_json_path_str(q.value, "metadata.name", ""),
                sl_condition_is_true(q.value, SL_COND_ACTIVE) ? "yes" : sl_condition_reason(q.value, SL_COND_ACTIVE),
-               (long long)sl_json_get_int(status, "pendingWorkloads", 0), (long long)sl_json_get_int(status, "admittedWorkloads", 0));
+               (long long)sl_json_get_int(status, "pendingWorkloads", 0),
+               (long long)sl_json_get_int(status, "admittedWorkloads", 0));
         bool first = true;
-        SL_JSON_ITEMS(sl_json_get(status, "flavorsUsage"), f) {
-            SL_JSON_ITEMS(sl_json_get(f.value, "resources"), r) {
-                const char *total = sl_json_get_str(r.value, "total", "0"), *borrowed = sl_json_get_str(r.value, "borrowed", "0");
+        SL_JSON_ITEMS (sl_json_get(status, "flavorsUsage"), f) {
+            SL_JSON_ITEMS (sl_json_get(f.value, "resources"), r) {
+                const char *total = sl_json_get_str(r.value, "total", "0"),
+                           *borrowed = sl_json_get_str(r.value, "borrowed", "0");
                 if (!strcmp(total, "0"))
                     continue;
-                printf("%s%s %s on %s", first ? "" : ", ", total, sl_json_get_str(r.value, "name", ""), sl_json_get_str(f.value, "name", ""));
+                printf("%s%s %s on %s", first ? "" : ", ", total, sl_json_get_str(r.value, "name", ""),
+                       sl_json_get_str(f.value, "name", ""));
                 if (strcmp(borrowed, "0"))
                     printf(" (%s)", borrowed);
                 first = false;
@@ -360,10 +385,12 @@ static int play(struct story *st, const struct sl_manifests *manifests, int64_t 
     for (size_t i = 0; i < manifests->n; i++) {
         const struct sl_manifest *f = &manifests->items[i];
         struct sl_err err = SL_ERR_INIT;
-        if (sl_resource_of(f->object) == &sl_watched[SL_WATCHED_JOBS] && i) /* creation times have whole seconds: keep the order */
+        if (sl_resource_of(f->object) == &sl_watched[SL_WATCHED_JOBS] &&
+            i) /* creation times have whole seconds: keep the order */
             simulation_advance(&st->sim, sl_cluster_wall_ms(st->sim.cluster) / 1000 * 1000 + 1000);
         if (simulation_create(&st->sim, f->object, NULL, &err)) {
-            fprintf(stderr, "%s:%d: %s %s: %s\n", f->file, f->line, sl_json_get_str(f->object, "kind", "?"), sl_json_path_str(f->object, "metadata.name", "?"), err.text);
+            fprintf(stderr, "%s:%d: %s %s: %s\n", f->file, f->line, sl_json_get_str(f->object, "kind", "?"),
+                    sl_json_path_str(f->object, "metadata.name", "?"), err.text);
             refused++;
             continue;
         }
@@ -388,17 +415,22 @@ static int play(struct story *st, const struct sl_manifests *manifests, int64_t 
 int sl_cmd_simulate(int argc, char **argv) {
     const char *config_path = NULL, *run_time = "10m", *until = "24h", *output = "text", *scenario = NULL;
     bool check = false;
-    const struct sl_option options[] = {{"config", 0, &config_path, NULL}, {"run-time", 0, &run_time, NULL}, {"until", 0, &until, NULL},
-                                        {"output", 'o', &output, NULL},    {"scenario", 0, &scenario, NULL}, {"check", 0, NULL, &check},
+    const struct sl_option options[] = {{"config", 0, &config_path, NULL},
+                                        {"run-time", 0, &run_time, NULL},
+                                        {"until", 0, &until, NULL},
+                                        {"output", 'o', &output, NULL},
+                                        {"scenario", 0, &scenario, NULL},
+                                        {"check", 0, NULL, &check},
                                         {NULL, 0, NULL, NULL}};
     const char **args = NULL;
     int n = sl_options(argc, argv, options, &args);
     if (n < 0)
         return SL_EXIT_USAGE;
     int64_t run_ms, until_ms;
-    if ((n == 0 && !scenario) || !sl_duration_parse(run_time, &run_ms) || run_ms < 0 || !sl_duration_parse(until, &until_ms) || until_ms < 0 ||
-        (strcmp(output, "text") && strcmp(output, "json"))) {
-        fprintf(stderr, "sluice simulate: names at least one manifest or folder; durations look like 90s or 2h; -o is text or json\n");
+    if ((n == 0 && !scenario) || !sl_duration_parse(run_time, &run_ms) || run_ms < 0 ||
+        !sl_duration_parse(until, &until_ms) || until_ms < 0 || (strcmp(output, "text") && strcmp(output, "json"))) {
+        fprintf(stderr, "sluice simulate: names at least one manifest or folder; durations look like 90s or 2h; -o is "
+                        "text or json\n");
         free(args);
         return SL_EXIT_USAGE;
     }
@@ -428,8 +460,10 @@ int sl_cmd_simulate(int argc, char **argv) {
         fprintf(stderr, "sluice simulate: %s\n", err.text);
         code = SL_EXIT_FAILED;
     } else {
-        sl_cluster_watch(story.sim.cluster, &sl_watched[SL_WATCHED_JOBS], &(struct sl_watch_options){0}, on_job, &story);
-        sl_cluster_watch(story.sim.cluster, &sl_watched[SL_WATCHED_WORKLOADS], &(struct sl_watch_options){0}, on_workload, &story);
+        sl_cluster_watch(story.sim.cluster, &sl_watched[SL_WATCHED_JOBS], &(struct sl_watch_options){0}, on_job,
+                         &story);
+        sl_cluster_watch(story.sim.cluster, &sl_watched[SL_WATCHED_WORKLOADS], &(struct sl_watch_options){0},
+                         on_workload, &story);
         int refused = play(&story, &manifests, until_ms);
         if (refused < 0)
             fprintf(stderr, "sluice simulate: the story does not come to rest; please report this\n");

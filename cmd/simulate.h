@@ -10,13 +10,17 @@ struct simulation {
     const struct sl_config *config; /* borrowed */
     int64_t start_ms;               /* virtual wall time at which it began */
 };
-/* The webhooks of the chart are in the way of every write but the manager's own. run_ms: how long pods of a Job run, 0 for ever. */
-SL_MUST int simulation_init(struct simulation *s, const struct sl_config *config, const struct sl_json *document, int64_t run_ms, struct sl_err *err);
+/* The webhooks of the chart are in the way of every write but the manager's own. run_ms: how long pods of a Job run, 0
+ * for ever. */
+SL_MUST int simulation_init(struct simulation *s, const struct sl_config *config, const struct sl_json *document,
+                            int64_t run_ms, struct sl_err *err);
 void simulation_done(struct simulation *s);
-/* Creates an object as kubectl would (namespaces come into being as needed; v1beta1 is converted). Errors carry the refusal. */
-SL_MUST int simulation_create(struct simulation *s, const struct sl_json *object, struct sl_json **ret_warnings, struct sl_err *err);
-bool simulation_settle(struct simulation *s);                          /* until nothing happens without time passing; false: never */
+/* Creates an object as kubectl would (namespaces come into being as needed; v1beta1 is converted). Errors carry the
+ * refusal. */
+SL_MUST int simulation_create(struct simulation *s, const struct sl_json *object, struct sl_json **ret_warnings,
+                              struct sl_err *err);
+bool simulation_settle(struct simulation *s); /* until nothing happens without time passing; false: never */
 bool simulation_advance(struct simulation *s, int64_t until_wall_ms); /* the same up to that virtual time */
-int64_t simulation_next(struct simulation *s);                         /* virtual time of the next thing that will happen by itself, or -1 */
+int64_t simulation_next(struct simulation *s); /* virtual time of the next thing that will happen by itself, or -1 */
 
 #endif

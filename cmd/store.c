@@ -10,7 +10,8 @@
 
 static void record_free(void *p) {
     struct record *r = p;
-    char *owned[] = {r->key, r->ns, r->name, r->uid, r->rv, r->text, r->owner_uid, r->owner_kind, r->owner_name, r->queue, r->reserved_in, r->failed_to_start};
+    char *owned[] = {r->key,       r->ns,         r->name,       r->uid,   r->rv,          r->text,
+                     r->owner_uid, r->owner_kind, r->owner_name, r->queue, r->reserved_in, r->failed_to_start};
     for (size_t i = 0; i < SL_COUNT(owned); i++)
         free(owned[i]);
     sl_json_unref(r->said);
@@ -57,7 +58,9 @@ static void remember(struct store *s, struct record *r, const struct sl_json *ob
     replace(&r->queue, sl_json_path_str(object, "spec.queueName", ""));
     replace(&r->reserved_in, sl_json_path_str(object, "status.admission.clusterQueue", NULL));
     const struct sl_json *owner = NULL;
-    SL_JSON_ITEMS(sl_json_get(meta, "ownerReferences"), o) if (sl_json_get_bool(o.value, "controller", false)) owner = o.value;
+    SL_JSON_ITEMS (sl_json_get(meta, "ownerReferences"), o)
+        if (sl_json_get_bool(o.value, "controller", false))
+            owner = o.value;
     replace(&r->owner_uid, sl_json_get_str(owner, "uid", NULL));
     replace(&r->owner_kind, sl_json_get_str(owner, "kind", NULL));
     replace(&r->owner_name, sl_json_get_str(owner, "name", NULL));
@@ -66,7 +69,8 @@ static void remember(struct store *s, struct record *r, const struct sl_json *ob
 struct record *store_put(struct store *s, const struct sl_json *object, bool *ret_new) {
     *ret_new = false;
     const struct sl_json *meta = sl_json_get(object, "metadata");
-    const char *uid = sl_json_get_str(meta, "uid", NULL), *name = sl_json_get_str(meta, "name", NULL), *ns = sl_json_get_str(meta, "namespace", "");
+    const char *uid = sl_json_get_str(meta, "uid", NULL), *name = sl_json_get_str(meta, "name", NULL),
+               *ns = sl_json_get_str(meta, "namespace", "");
     if (!uid || !name || sl_map_has(&s->graves, uid))
         return NULL;
     struct record *r = store_by_uid(s, uid);
@@ -103,7 +107,9 @@ struct record *store_get(const struct store *s, const char *ns, const char *name
     return sl_map_get(&s->by_key, key);
 }
 
-struct record *store_by_uid(const struct store *s, const char *uid) { return sl_map_get(&s->by_uid, uid); }
+struct record *store_by_uid(const struct store *s, const char *uid) {
+    return sl_map_get(&s->by_uid, uid);
+}
 
 void store_remove(struct store *s, struct record *r, int64_t now_ms) {
     sl_map_set(&s->graves, r->uid, (void *)(intptr_t)(now_ms / 1000 + 1));
@@ -115,7 +121,7 @@ void store_remove(struct store *s, struct record *r, int64_t now_ms) {
 }
 
 void store_bury_old(struct store *s, int64_t now_ms) {
-    SL_MAP_EACH(&s->graves, e) {
+    SL_MAP_EACH (&s->graves, e) {
         if ((int64_t)(intptr_t)e->value * 1000 + GRAVE_MS < now_ms) {
             SL_AUTO_FREE char *uid = sl_xstrdup(e->key);
             sl_map_del(&s->graves, uid);

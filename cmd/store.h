@@ -1,7 +1,7 @@
 /*
- * What the manager remembers of Jobs and Workloads: the object's compact text (trees are an order of magnitude larger) and the few facts
- * that indexes and timers need. Records live in maps by "namespace/name"; an older version of an object never replaces a newer one, since
- * the answer to our own write and the watch travel on different connections.
+ * What the manager remembers of Jobs and Workloads: the object's compact text (trees are an order of magnitude larger)
+ * and the few facts that indexes and timers need. Records live in maps by "namespace/name"; an older version of an
+ * object never replaces a newer one, since the answer to our own write and the watch travel on different connections.
  */
 #ifndef SLUICE_CMD_STORE_H
 #define SLUICE_CMD_STORE_H
@@ -20,11 +20,11 @@ struct record {
     char *text;
     size_t len;
     /* work */
-    bool dirty;    /* in the work queue */
-    bool busy;     /* one write is under way; more work waits for its answer */
-    bool reading;  /* the write failed and the object is being read again */
-    bool deciding; /* that write is a decision of the engine, which already counts it */
-    bool gone;     /* deleted at the API server; kept, with its quota, only until its job has stopped */
+    bool dirty;          /* in the work queue */
+    bool busy;           /* one write is under way; more work waits for its answer */
+    bool reading;        /* the write failed and the object is being read again */
+    bool deciding;       /* that write is a decision of the engine, which already counts it */
+    bool gone;           /* deleted at the API server; kept, with its quota, only until its job has stopped */
     int64_t deadline_ms; /* look again at this wall time; -1 */
     unsigned retries;    /* failed writes in a row */
     /* Jobs */
@@ -34,11 +34,12 @@ struct record {
     /* Workloads */
     char *owner_uid, *owner_kind, *owner_name; /* controller reference, NULL */
     bool in_engine;
-    int64_t orphan_since_ms; /* its owner was missing since; 0: it is there */
+    int64_t orphan_since_ms;        /* its owner was missing since; 0: it is there */
     bool finished, holds, admitted; /* as its status says */
-    char *queue;         /* spec.queueName */
-    char *reserved_in;   /* status.admission.clusterQueue, NULL */
-    struct sl_json *said;  /* why it waits, decided while another write was under way: {reason, message, requests}; NULL */
+    char *queue;                    /* spec.queueName */
+    char *reserved_in;              /* status.admission.clusterQueue, NULL */
+    struct sl_json
+        *said; /* why it waits, decided while another write was under way: {reason, message, requests}; NULL */
     char *failed_to_start; /* the job could not be started; to be written */
 };
 
@@ -50,14 +51,15 @@ struct store {
 };
 
 void store_done(struct store *s);
-/* New or newer version; *ret_new tells whether something changed. Returns the record, or NULL when the object is dead or older than
- * what is known (then *ret_new is false). A different uid under the same key replaces: call store_remove first for the old one. */
+/* New or newer version; *ret_new tells whether something changed. Returns the record, or NULL when the object is dead
+ * or older than what is known (then *ret_new is false). A different uid under the same key replaces: call store_remove
+ * first for the old one. */
 struct record *store_put(struct store *s, const struct sl_json *object, bool *ret_new);
 struct record *store_get(const struct store *s, const char *ns, const char *name);
 struct record *store_by_uid(const struct store *s, const char *uid);
 void store_remove(struct store *s, struct record *r, int64_t now_ms); /* frees r */
-void store_bury_old(struct store *s, int64_t now_ms); /* forgets graves older than 10 minutes */
-struct sl_json *record_tree(const struct record *r);  /* owned */
+void store_bury_old(struct store *s, int64_t now_ms);                 /* forgets graves older than 10 minutes */
+struct sl_json *record_tree(const struct record *r);                  /* owned */
 /* Kubernetes' order of resourceVersions: longer is newer, then lexical. */
 int compare_versions(const char *a, const char *b);
 

@@ -1,6 +1,7 @@
 /*
- * One look at a job and its Workload, or at a Workload without a job. Level-triggered: a look compares what is with what should be and
- * starts at most one write; its answer (or the watch) causes the next look. Nothing is remembered between looks but the objects.
+ * One look at a job and its Workload, or at a Workload without a job. Level-triggered: a look compares what is with
+ * what should be and starts at most one write; its answer (or the watch) causes the next look. Nothing is remembered
+ * between looks but the objects.
  *
  *   job, no Workload         -> stop it if it runs, then create the Workload
  *   Workload not the job's   -> rewrite it (no quota), or stop the job, delete and create anew
@@ -21,14 +22,17 @@
 #include "sluice/flavors/inject.h"
 
 #define ORPHAN_GRACE_MS 5000 /* how long the garbage collector gets to remove the Workload of a deleted job */
-#define CREATE_GAP_MS 1000 /* between two Workloads of one job */
-#define SUSPENSION_WAIT_MS 30000 /* how long a start waits for the controller of the job to acknowledge the suspension: a job that starts at once would
-                                    lack the history (condition Suspended) that clients know, and before that controller works no pod is made anyway */
-#define JOB_CONTROLLER_SUFFIX "-kueue-controller"
+#define CREATE_GAP_MS   1000 /* between two Workloads of one job */
+#define SUSPENSION_WAIT_MS                                                                                             \
+    30000 /* how long a start waits for the controller of the job to acknowledge the suspension: a job that starts at  \
+             once would lack the history (condition Suspended) that clients know, and before that controller works no                         \
+             pod is made anyway */
 
 /* ---- indexes ---- */
 
-static struct owned *owned_of(const struct manager *m, const char *job_uid) { return job_uid ? sl_map_get(&m->by_owner, job_uid) : NULL; }
+static struct owned *owned_of(const struct manager *m, const char *job_uid) {
+    return job_uid ? sl_map_get(&m->by_owner, job_uid) : NULL;
+}
 
 static void index_owner(struct manager *m, struct record *wl) {
     if (!wl->owner_uid)
@@ -59,9 +63,11 @@ static void unindex_owner(struct manager *m, struct record *wl) {
     }
 }
 
-static struct record *job_of(const struct manager *m, const struct record *wl) { return wl->owner_uid ? store_by_uid(&m->jobs, wl->owner_uid) : NULL; }
+static struct record *job_of(const struct manager *m, const struct record *wl) {
+    return wl->owner_uid ? store_by_uid(&m->jobs, wl->owner_uid) : NULL;
+}
 
-static void mark_pair(struct manager *m, struct record *wl) {
+void mark_pair(struct manager *m, struct record *wl) {
     struct record *job = job_of(m, wl);
     mark_dirty(m, job ? job : wl);
 }
@@ -77,16 +83,19 @@ struct sl_workload *decode_workload(struct manager *m, const struct record *wl, 
     struct sl_workload *w = NULL;
     struct sl_err err = SL_ERR_INIT;
     if (sl_workload_decode(tree, &w, &err)) {
-        SL_LOG(WARN, "workload cannot be read, ignoring it", SL_OBJ("workload", wl->ns, wl->name), SL_STR("error", err.text));
+        SL_LOG(WARN, "workload cannot be read, ignoring it", SL_OBJ("workload", wl->ns, wl->name),
+               SL_STR("error", err.text));
         return NULL;
     }
     struct namespace_info *n = namespace_get(m, wl->ns, false);
-    struct sl_podspec_context ctx = {.limits = n ? namespace_limits(n) : NULL, .rules = m->rules, .overhead = overhead_of, .overhead_arg = m};
+    struct sl_podspec_context ctx = {
+        .limits = n ? namespace_limits(n) : NULL, .rules = m->rules, .overhead = overhead_of, .overhead_arg = m};
     sl_workload_fill_podsets(w, tree, &ctx);
     return w;
 }
 
-static struct sl_json *infos_of(struct manager *m, const struct record *wl, const struct sl_json *tree, const struct sl_workload *w, struct sl_err *err) {
+static struct sl_json *infos_of(struct manager *m, const struct record *wl, const struct sl_json *tree,
+                                const struct sl_workload *w, struct sl_err *err) {
     struct sl_json *infos = NULL;
     struct sl_inject_input in = {.admission = w->admission,
                                  .workload = wl->name,
@@ -107,14 +116,16 @@ static bool known_owner(const struct record *wl) {
     }
 }
 
-void collect_facts(struct manager *m, const struct record *wl, const struct sl_json *tree, const struct sl_workload *w, struct lc_facts *f) {
+void collect_facts(struct manager *m, const struct record *wl, const struct sl_json *tree, const struct sl_workload *w,
+                   struct lc_facts *f) {
     *f = (struct lc_facts){.now_ms = manager_now(m),
                            .pods_ready = &m->pods_ready,
                            .retain_finished_ms = m->cfg->retain_finished_ms,
                            .retain_deactivated_ms = m->cfg->retain_deactivated_ms,
                            .has_owner = known_owner(wl),
                            .cq_name = ""};
-    f->gates = sl_json_str(sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_ADMISSION_GATED_BY), NULL);
+    f->gates =
+        sl_json_str(sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_ADMISSION_GATED_BY), NULL);
     const struct object *lq = localqueue_of(m, wl->ns, w->queue);
     if (lq) {
         f->lq_exists = true;
@@ -144,7 +155,9 @@ void collect_facts(struct manager *m, const struct record *wl, const struct sl_j
 
 /* ---- feeding the engine ---- */
 
-static bool orphaned(const struct manager *m, const struct record *wl) { return m->synced && known_owner(wl) && !job_of(m, wl); }
+static bool orphaned(const struct manager *m, const struct record *wl) {
+    return m->synced && known_owner(wl) && !job_of(m, wl);
+}
 
 void feed_engine(struct manager *m, struct record *wl) {
     if (!m->synced || wl->deciding)
@@ -168,20 +181,24 @@ void feed_engine(struct manager *m, struct record *wl) {
 }
 
 void feed_all(struct manager *m) {
-    SL_MAP_EACH(&m->workloads.by_key, e) feed_engine(m, e->value);
+    SL_MAP_EACH (&m->workloads.by_key, e)
+        feed_engine(m, e->value);
 }
 
 static void read_flags(struct manager *m, struct record *wl, const struct sl_json *object) {
     const struct sl_json *status = sl_json_get(object, "status");
     bool held = wl->holds;
     wl->finished = sl_condition_is_true(object, SL_COND_FINISHED);
-    wl->holds = !wl->finished && sl_condition_is_true(object, SL_COND_QUOTA_RESERVED) && !sl_json_is_null(sl_json_get(status, "admission"));
+    wl->holds = !wl->finished && sl_condition_is_true(object, SL_COND_QUOTA_RESERVED) &&
+                !sl_json_is_null(sl_json_get(status, "admission"));
     wl->admitted = wl->holds && sl_condition_is_true(object, SL_COND_ADMITTED);
     if (held && !wl->holds)
-        note_release(m, wl->uid, wl->finished ? sl_condition_reason(object, SL_COND_FINISHED)
-                                              : (sl_condition_is_true(object, SL_COND_EVICTED) ? sl_condition_reason(object, SL_COND_EVICTED) : "reservation withdrawn"));
+        note_release(m, wl->uid,
+                     wl->finished
+                         ? sl_condition_reason(object, SL_COND_FINISHED)
+                         : (sl_condition_is_true(object, SL_COND_EVICTED) ? sl_condition_reason(object, SL_COND_EVICTED)
+                                                                          : "reservation withdrawn"));
 }
-
 
 static void forget_workload(struct manager *m, struct record *wl, const char *why) {
     struct record *job = job_of(m, wl);
@@ -199,7 +216,8 @@ static void forget_workload(struct manager *m, struct record *wl, const char *wh
 
 void workload_seen(struct manager *m, const struct sl_json *object) {
     const struct sl_json *meta = sl_json_get(object, "metadata");
-    struct record *old = store_get(&m->workloads, sl_json_get_str(meta, "namespace", ""), sl_json_get_str(meta, "name", ""));
+    struct record *old =
+        store_get(&m->workloads, sl_json_get_str(meta, "namespace", ""), sl_json_get_str(meta, "name", ""));
     if (old && old->gone && strcmp(old->uid, sl_json_get_str(meta, "uid", "")))
         forget_workload(m, old, "deleted and created anew by somebody");
     bool changed;
@@ -269,234 +287,6 @@ void job_gone(struct manager *m, const struct sl_json *object) {
     }
 }
 
-/* ---- writing ---- */
-
-struct write {
-    struct manager *m;
-    char *uid; /* of the record */
-    bool job;
-    enum write_kind kind;
-    const char *what;  /* for the log */
-    char *event_reason, *event_note; /* said when it worked; NULL: nothing */
-    struct lc_result result; /* events and metrics of a status step */
-};
-
-static struct record *write_record(const struct write *w) { return store_by_uid(w->job ? &w->m->jobs : &w->m->workloads, w->uid); }
-
-static void write_free(struct write *w) {
-    lc_result_done(&w->result);
-    free(w->uid);
-    free(w->event_reason);
-    free(w->event_note);
-    free(w);
-}
-
-void emit_event(struct manager *m, const char *controller, const char *api_version, const char *kind, const struct record *about, bool warning,
-                const char *reason, const char *note) {
-    if (!m->events)
-        return;
-    SL_AUTO_JSON *regarding = sl_json_new_object();
-    sl_json_set_str(regarding, "apiVersion", api_version);
-    sl_json_set_str(regarding, "kind", kind);
-    struct sl_json *meta = sl_json_make_object(regarding, "metadata");
-    sl_json_set_str(meta, "namespace", about->ns);
-    sl_json_set_str(meta, "name", about->name);
-    sl_json_set_str(meta, "uid", about->uid);
-    sl_json_set_str(meta, "resourceVersion", about->rv);
-    sl_events_emit(m->events, controller, regarding, warning, reason, reason, note);
-}
-
-static void job_event(struct manager *m, const struct record *job, bool warning, const char *reason, const char *note) {
-    SL_AUTO_FREE char *controller = sl_xprintf("%s%s", job->kind->integration, JOB_CONTROLLER_SUFFIX);
-    SL_AUTO_FREE char *api = *job->kind->group ? sl_xprintf("%s/%s", job->kind->group, job->kind->version) : sl_xstrdup(job->kind->version);
-    emit_event(m, controller, api, job->kind->kind, job, warning, reason, note);
-}
-
-static int64_t retry_delay_ms(unsigned retries) { return retries > 8 ? 60000 : (int64_t)250 << retries; }
-
-static void reread(struct manager *m, struct record *r, bool job);
-
-static void written(void *payload, const struct sl_reply *reply) {
-    struct write *w = payload;
-    struct manager *m = w->m;
-    m->writes--;
-    struct record *r = write_record(w);
-    if (reply->code == SL_CANCELLED || !r) {
-        if (reply->code != SL_CANCELLED && !w->job && w->kind == WRITE_ADMIT)
-            sl_engine_write_failed(m->engine, w->uid, true);
-        write_free(w);
-        return;
-    }
-    bool decision = w->kind == WRITE_ADMIT || w->kind == WRITE_EVICT || w->kind == WRITE_PENDING;
-    r->busy = false;
-    r->deciding = false;
-    if (reply->code == 0) {
-        r->retries = 0;
-        if (w->kind == WRITE_ADMIT)
-            note_outcome(m, w->uid, SL_LEDGER_WRITTEN);
-        struct record *about = r;
-        if (!w->job) {
-            SL_AUTO_JSON *tree = record_tree(r);
-            struct sl_workload *view = decode_workload(m, r, tree);
-            if (view)
-                observe_result(m, r, view, &w->result);
-            sl_workload_free(view);
-        }
-        if (w->event_reason && w->job)
-            job_event(m, about, false, w->event_reason, w->event_note);
-        for (size_t i = 0; i < w->result.n_events; i++)
-            emit_event(m, decision ? "kueue-admission" : "kueue-workload-controller", SL_KUEUE_API, "Workload", about, w->result.events[i].warning,
-                       w->result.events[i].reason, w->result.events[i].note);
-        if (reply->object) {
-            if (w->job)
-                job_seen(m, r->kind, reply->object);
-            else
-                workload_seen(m, reply->object);
-        }
-        r = write_record(w);
-        if (r && decision)
-            feed_engine(m, r); /* also when the answer told nothing new */
-        if (r && w->job)
-            mark_dirty(m, r);
-        else if (r)
-            mark_pair(m, r);
-        write_free(w);
-        return;
-    }
-    if (reply->code != SL_CONFLICT && reply->code != SL_NOT_FOUND)
-        SL_LOG(WARN, "write failed, trying again", SL_STR("what", w->what), SL_OBJ("object", r->ns, r->name), SL_I64("status", reply->status),
-               SL_STR("error", reply->text));
-    if (decision && !reply->unknown)
-        note_outcome(m, w->uid, SL_LEDGER_REFUSED);
-    else if (decision)
-        note_outcome(m, w->uid, SL_LEDGER_UNKNOWN);
-    /* The newest state decides what to do: read it, and only then take the decision back (or find that it was written). */
-    if (decision)
-        r->deciding = true;
-    r->retries++;
-    reread(m, r, w->job);
-    write_free(w);
-}
-
-static void reread_done(void *payload, const struct sl_reply *reply) {
-    struct write *w = payload;
-    struct manager *m = w->m;
-    m->writes--;
-    struct record *r = write_record(w);
-    if (reply->code == SL_CANCELLED || !r) {
-        write_free(w);
-        return;
-    }
-    r->busy = false;
-    r->reading = false;
-    bool was_deciding = r->deciding;
-    r->deciding = false;
-    if (reply->code == SL_NOT_FOUND) {
-        if (was_deciding)
-            sl_engine_write_failed(m->engine, w->uid, true);
-        m->engine_dirty = true;
-        if (!w->job) {
-            SL_AUTO_JSON *ghost = record_tree(r);
-            workload_gone(m, ghost);
-        } else {
-            SL_AUTO_JSON *ghost = record_tree(r);
-            job_gone(m, ghost);
-        }
-        write_free(w);
-        return;
-    }
-    if (reply->code) { /* nothing is known yet: ask again later */
-        r->busy = true;
-        r->deciding = was_deciding;
-        r->retries++;
-        set_deadline(m, r, manager_now(m) + retry_delay_ms(r->retries));
-        write_free(w);
-        return;
-    }
-    if (w->job)
-        job_seen(m, r->kind, reply->object);
-    else
-        workload_seen(m, reply->object);
-    r = write_record(w);
-    if (r && was_deciding) {
-        if (!r->holds)
-            sl_engine_write_failed(m->engine, r->uid, false);
-        feed_engine(m, r);
-        m->engine_dirty = true;
-    }
-    if (r && r->retries > 1)
-        set_deadline(m, r, manager_now(m) + retry_delay_ms(r->retries));
-    else if (r && w->job)
-        mark_dirty(m, r);
-    else if (r)
-        mark_pair(m, r);
-    write_free(w);
-}
-
-
-static const struct sl_resource *resource_for(const struct record *r, bool job) {
-    if (!job)
-        return &sl_watched[SL_WATCHED_WORKLOADS];
-    for (size_t i = 0; i < SL_WATCHED__COUNT; i++) /* rows outlive the request */
-        if (!strcmp(sl_watched[i].plural, r->kind->resource) && !strcmp(sl_watched[i].group, r->kind->group))
-            return &sl_watched[i];
-    return NULL;
-}
-
-static void reread(struct manager *m, struct record *r, bool job) {
-    struct write *w = sl_xalloc(sizeof *w);
-    *w = (struct write){.m = m, .uid = sl_xstrdup(r->uid), .job = job, .what = "read"};
-    r->busy = true;
-    r->reading = true;
-    m->writes++;
-    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_GET, .resource = resource_for(r, job), .ns = r->ns, .name = r->name,
-                                               .lane = SL_LANE_DECISION, .done = reread_done, .payload = w});
-}
-
-/* The reading failed too, and its time has come again. */
-void retry_read(struct manager *m, struct record *r) { reread(m, r, r->kind != NULL); }
-
-/* Sends a merge patch of a record that nobody else is writing now; takes body. */
-static struct write *send_patch(struct manager *m, struct record *r, bool job, const char *subresource, struct sl_json *take, const char *what) {
-    struct sl_json *meta = sl_json_make_object(take, "metadata");
-    sl_json_set_str(meta, "resourceVersion", r->rv);
-    sl_json_set_str(meta, "uid", r->uid);
-    struct write *w = sl_xalloc(sizeof *w);
-    *w = (struct write){.m = m, .uid = sl_xstrdup(r->uid), .job = job, .what = what};
-    r->busy = true;
-    m->writes++;
-    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_MERGE_PATCH, .resource = resource_for(r, job), .ns = r->ns, .name = r->name,
-                                               .subresource = subresource, .body = take, .field_manager = job ? "sluice" : "kueue-admission",
-                                               .lane = SL_LANE_DECISION, .done = written, .payload = w});
-    return w;
-}
-
-bool write_status(struct manager *m, struct record *wl, const struct sl_json *tree, const struct sl_json *now, enum write_kind kind,
-                  struct lc_result *result) {
-    struct sl_json *patch = lc_status_patch(sl_json_get(tree, "status"), now);
-    if (!patch)
-        return false;
-    struct sl_json *body = sl_json_new_object();
-    sl_json_set(body, "status", patch);
-    static const char *const what[] = {"workload status", "admission", "eviction", "reason of waiting"};
-    struct write *w = send_patch(m, wl, false, "status", body, what[kind]);
-    w->kind = kind;
-    w->result = *result;
-    *result = (struct lc_result){.deadline_ms = -1};
-    wl->deciding = kind != WRITE_STATUS;
-    return true;
-}
-
-static void send_delete(struct manager *m, struct record *r, bool job, const char *propagation, const char *reason, const char *note) {
-    struct write *w = sl_xalloc(sizeof *w);
-    *w = (struct write){.m = m, .uid = sl_xstrdup(r->uid), .job = job, .what = "delete", .event_reason = sl_xstrdup(reason), .event_note = sl_xstrdup(note)};
-    r->busy = true;
-    m->writes++;
-    SL_AUTO_FREE char *text = sl_xprintf("{'preconditions':{'uid':'%s'},'propagationPolicy':'%s'}", r->uid, propagation);
-    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_DELETE, .resource = resource_for(r, job), .ns = r->ns, .name = r->name,
-                                               .body = sl_json_from(text), .lane = SL_LANE_DECISION, .done = written, .payload = w});
-}
-
 /* ---- creating ---- */
 
 struct resolved_priority {
@@ -505,7 +295,8 @@ struct resolved_priority {
     int32_t value;
 };
 
-static struct resolved_priority resolve_priority(const struct manager *m, const struct sl_json *job, const struct sl_json *podsets) {
+static struct resolved_priority resolve_priority(const struct manager *m, const struct sl_json *job,
+                                                 const struct sl_json *podsets) {
     struct resolved_priority p = {0};
     const char *name = sl_json_str(sl_json_get(sl_json_path(job, "metadata.labels"), SL_LABEL_PRIORITY_CLASS), "");
     const struct priority_class *found = NULL;
@@ -517,7 +308,7 @@ static struct resolved_priority resolve_priority(const struct manager *m, const 
         p.class_name = name;
         p.pod_class = true;
     } else {
-        SL_MAP_EACH(&m->pod_classes, e) {
+        SL_MAP_EACH (&m->pod_classes, e) {
             const struct priority_class *c = e->value;
             if (c->global_default && (!found || c->value < found->value)) {
                 found = c;
@@ -548,12 +339,14 @@ static void created(void *payload, const struct sl_reply *reply) {
         if (job) {
             job->retries = 0;
             int64_t born;
-            if (sl_json_path(reply->object, "metadata") && sl_time_parse(sl_json_path_str(reply->object, "metadata.creationTimestamp", NULL), &born)) {
+            if (sl_json_path(reply->object, "metadata") &&
+                sl_time_parse(sl_json_path_str(reply->object, "metadata.creationTimestamp", NULL), &born)) {
                 SL_AUTO_JSON *tree = record_tree(job);
                 int64_t job_born;
                 if (sl_json_get_int(sl_json_get(tree, "metadata"), "generation", 0) == 1 &&
                     sl_time_parse(sl_json_path_str(tree, "metadata.creationTimestamp", NULL), &job_born))
-                    sl_metric_observe(SL_M_WORKLOAD_CREATION_LATENCY_SECONDS, (double)(born - job_born) / 1000, SL_LABELS(job->kind->kind, "leader"));
+                    sl_metric_observe(SL_M_WORKLOAD_CREATION_LATENCY_SECONDS, (double)(born - job_born) / 1000,
+                                      SL_LABELS(job->kind->kind, "leader"));
             }
         }
         workload_seen(m, reply->object);
@@ -562,11 +355,12 @@ static void created(void *payload, const struct sl_reply *reply) {
     } else if (job) {
         job->retries++;
         if (reply->code != SL_EXISTS) {
-            SL_LOG(WARN, "workload cannot be created, trying again", SL_OBJ("job", job->ns, job->name), SL_I64("status", reply->status),
-                   SL_STR("error", reply->text));
+            SL_LOG(WARN, "workload cannot be created, trying again", SL_OBJ("job", job->ns, job->name),
+                   SL_I64("status", reply->status), SL_STR("error", reply->text));
             job_event(m, job, true, "ErrWorkloadCompose", reply->text);
         } else if (job->retries > 1) {
-            job_event(m, job, true, "WorkloadNameConflict", "another object already has the name of this job's Workload");
+            job_event(m, job, true, "WorkloadNameConflict",
+                      "another object already has the name of this job's Workload");
         }
         set_deadline(m, job, manager_now(m) + retry_delay_ms(job->retries));
     }
@@ -574,7 +368,9 @@ static void created(void *payload, const struct sl_reply *reply) {
 }
 
 static void create_workload(struct manager *m, struct record *job, const struct sl_json *tree) {
-    if (job->created_ms && manager_now(m) < job->created_ms + CREATE_GAP_MS) { /* somebody removes it as fast as we make it: no race with them */
+    if (job->created_ms &&
+        manager_now(m) <
+            job->created_ms + CREATE_GAP_MS) { /* somebody removes it as fast as we make it: no race with them */
         set_deadline(m, job, job->created_ms + CREATE_GAP_MS);
         return;
     }
@@ -586,14 +382,18 @@ static void create_workload(struct manager *m, struct record *job, const struct 
     }
     struct resolved_priority p = resolve_priority(m, tree, podsets);
     if (p.missing) {
-        SL_AUTO_FREE char *note = sl_xprintf("%s %s does not exist; the job waits until it does", p.pod_class ? "PriorityClass" : "WorkloadPriorityClass",
-                                             p.class_name);
+        SL_AUTO_FREE char *note = sl_xprintf("%s %s does not exist; the job waits until it does",
+                                             p.pod_class ? "PriorityClass" : "WorkloadPriorityClass", p.class_name);
         job_event(m, job, true, "ErrWorkloadCompose", note);
         return; /* the class's arrival causes the next look */
     }
     struct sl_json *wl = NULL;
-    struct sl_job_workload_input in = {.kind = job->kind, .job = tree, .label_keys_to_copy = m->label_keys,
-                                       .priority_class = p.class_name, .pod_priority_class = p.pod_class, .priority = p.value};
+    struct sl_job_workload_input in = {.kind = job->kind,
+                                       .job = tree,
+                                       .label_keys_to_copy = m->label_keys,
+                                       .priority_class = p.class_name,
+                                       .pod_priority_class = p.pod_class,
+                                       .priority = p.value};
     if (sl_job_workload(&in, &wl, &err)) {
         job_event(m, job, true, "ErrWorkloadCompose", err.text);
         return;
@@ -603,8 +403,14 @@ static void create_workload(struct manager *m, struct record *job, const struct 
     job->created_ms = manager_now(m);
     job->busy = true;
     m->writes++;
-    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_CREATE, .resource = &sl_watched[SL_WATCHED_WORKLOADS], .ns = job->ns, .body = wl,
-                                               .field_manager = "sluice", .lane = SL_LANE_DECISION, .done = created, .payload = w});
+    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_CREATE,
+                                               .resource = &sl_watched[SL_WATCHED_WORKLOADS],
+                                               .ns = job->ns,
+                                               .body = wl,
+                                               .field_manager = "sluice",
+                                               .lane = SL_LANE_DECISION,
+                                               .done = created,
+                                               .payload = w});
 }
 
 /* ---- one look ---- */
@@ -626,7 +432,8 @@ static bool is_managed(const struct manager *m, const struct record *job, const 
 }
 
 /* Next write of a stop; true when one was sent or pods are still being waited for. */
-static bool stop_job(struct manager *m, struct record *job, const struct sl_json *tree, const struct sl_json *wl_tree, const char *why) {
+static bool stop_job(struct manager *m, struct record *job, const struct sl_json *tree, const struct sl_json *wl_tree,
+                     const char *why) {
     struct sl_json *patch = NULL;
     enum sl_stop_step step = sl_job_stop_next(job->kind, tree, wl_tree, &patch);
     switch (step) {
@@ -644,12 +451,14 @@ static bool stop_job(struct manager *m, struct record *job, const struct sl_json
     return false;
 }
 
-static void start_job(struct manager *m, struct record *job, const struct sl_json *tree, struct record *wl, const struct sl_json *wl_tree,
-                      const struct sl_workload *w) {
+static void start_job(struct manager *m, struct record *job, const struct sl_json *tree, struct record *wl,
+                      const struct sl_json *wl_tree, const struct sl_workload *w) {
     struct sl_err err = SL_ERR_INIT;
     struct sl_json *patch = NULL;
     if (!job->kind->suspension_seen(tree) && manager_now(m) < job->first_seen_ms + SUSPENSION_WAIT_MS) {
-        set_deadline(m, job, job->first_seen_ms + SUSPENSION_WAIT_MS); /* its own controller is about to say so: the next look is near */
+        set_deadline(m, job,
+                     job->first_seen_ms +
+                         SUSPENSION_WAIT_MS); /* its own controller is about to say so: the next look is near */
         return;
     }
     SL_AUTO_JSON *infos = infos_of(m, wl, wl_tree, w, &err);
@@ -671,7 +480,8 @@ static void start_job(struct manager *m, struct record *job, const struct sl_jso
 }
 
 /* spec of a Workload that holds no quota, rewritten to what its job says now. */
-static bool rewrite_workload(struct manager *m, struct record *job, const struct sl_json *tree, struct record *wl, const struct sl_json *wl_tree) {
+static bool rewrite_workload(struct manager *m, struct record *job, const struct sl_json *tree, struct record *wl,
+                             const struct sl_json *wl_tree) {
     SL_AUTO_JSON *podsets = NULL;
     struct sl_err err = SL_ERR_INIT;
     if (job->kind->podsets(tree, &podsets, &err))
@@ -680,11 +490,16 @@ static bool rewrite_workload(struct manager *m, struct record *job, const struct
     if (p.missing)
         return false;
     SL_AUTO_JSON *fresh = NULL;
-    struct sl_job_workload_input in = {.kind = job->kind, .job = tree, .label_keys_to_copy = m->label_keys, .priority_class = p.class_name, .pod_priority_class = p.pod_class, .priority = p.value};
+    struct sl_job_workload_input in = {.kind = job->kind,
+                                       .job = tree,
+                                       .label_keys_to_copy = m->label_keys,
+                                       .priority_class = p.class_name,
+                                       .pod_priority_class = p.pod_class,
+                                       .priority = p.value};
     if (sl_job_workload(&in, &fresh, &err))
         return false;
     struct sl_json *spec = sl_json_copy(sl_json_get(fresh, "spec"));
-    SL_JSON_EACH(sl_json_get(wl_tree, "spec"), e) {
+    SL_JSON_EACH (sl_json_get(wl_tree, "spec"), e) {
         if (!sl_json_get(spec, e.key) && strcmp(e.key, "active"))
             sl_json_set(spec, e.key, sl_json_new_null());
     }
@@ -698,8 +513,8 @@ static bool rewrite_workload(struct manager *m, struct record *job, const struct
 }
 
 /* Queue, priority and gates follow the job's labels while they may. True when a write was sent. */
-static bool sync_spec(struct manager *m, const struct record *job, const struct sl_json *tree, bool suspended, struct record *wl, const struct sl_json *wl_tree,
-                      const struct sl_workload *w) {
+static bool sync_spec(struct manager *m, const struct record *job, const struct sl_json *tree, bool suspended,
+                      struct record *wl, const struct sl_json *wl_tree, const struct sl_workload *w) {
     SL_AUTO_JSON *body = sl_json_new_object();
     const char *queue = sl_job_queue(tree);
     if (strcmp(queue, w->queue) && suspended && !wl->holds)
@@ -715,11 +530,13 @@ static bool sync_spec(struct manager *m, const struct record *job, const struct 
         sl_json_set_str(ref, "kind", "WorkloadPriorityClass");
         sl_json_set_str(ref, "name", label);
     }
-    const char *gates = sl_json_str(sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_ADMISSION_GATED_BY), NULL);
-    const char *have = sl_json_str(sl_json_get(sl_json_path(wl_tree, "metadata.annotations"), SL_ANNOTATION_ADMISSION_GATED_BY), NULL);
+    const char *gates =
+        sl_json_str(sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_ADMISSION_GATED_BY), NULL);
+    const char *have =
+        sl_json_str(sl_json_get(sl_json_path(wl_tree, "metadata.annotations"), SL_ANNOTATION_ADMISSION_GATED_BY), NULL);
     if ((gates && (!have || strcmp(gates, have))) || (!gates && have))
-        sl_json_set(sl_json_make_object(sl_json_make_object(body, "metadata"), "annotations"), SL_ANNOTATION_ADMISSION_GATED_BY,
-                    gates ? sl_json_new_str(gates) : sl_json_new_null());
+        sl_json_set(sl_json_make_object(sl_json_make_object(body, "metadata"), "annotations"),
+                    SL_ANNOTATION_ADMISSION_GATED_BY, gates ? sl_json_new_str(gates) : sl_json_new_null());
     if (!sl_json_len(body))
         return false;
     (void)job;
@@ -738,11 +555,12 @@ static bool sync_class_value(struct manager *m, struct record *wl, const struct 
     return true;
 }
 
-static void count_reclaimable(const struct record *job, const struct sl_json *tree, const struct sl_workload *w, int32_t *ret) {
+static void count_reclaimable(const struct record *job, const struct sl_json *tree, const struct sl_workload *w,
+                              int32_t *ret) {
     SL_AUTO_JSON *list = job->kind->reclaimable(tree);
     for (size_t i = 0; i < w->n_podsets; i++) {
         ret[i] = 0;
-        SL_JSON_ITEMS(list, e) {
+        SL_JSON_ITEMS (list, e) {
             if (!strcmp(sl_json_get_str(e.value, "name", ""), w->podsets[i].name))
                 ret[i] = (int32_t)sl_json_get_int(e.value, "count", 0);
         }
@@ -752,14 +570,16 @@ static void count_reclaimable(const struct record *job, const struct sl_json *tr
 }
 
 /* The part of a look that concerns the Workload alone. True when a write was sent. */
-static bool step_workload(struct manager *m, struct record *wl, const struct sl_json *wl_tree, const struct sl_workload *w, const struct lc_facts *f) {
+static bool step_workload(struct manager *m, struct record *wl, const struct sl_json *wl_tree,
+                          const struct sl_workload *w, const struct lc_facts *f) {
     const struct sl_json *old = sl_json_get(wl_tree, "status");
     SL_AUTO_JSON *status = old ? sl_json_copy(old) : sl_json_new_object();
     struct lc_result r;
     if (wl->said) {
         SL_AUTO_JSON *said = SL_TAKE(wl->said);
         if (!wl->holds && !wl->finished && w->active && lc_may_be_tried(f)) {
-            lc_pending(status, w, f, sl_json_get_str(said, "reason", "Pending"), sl_json_get_str(said, "message", ""), sl_json_get(said, "requests"), &r);
+            lc_pending(status, w, f, sl_json_get_str(said, "reason", "Pending"), sl_json_get_str(said, "message", ""),
+                       sl_json_get(said, "requests"), &r);
             bool told = write_status(m, wl, wl_tree, status, WRITE_PENDING, &r);
             lc_result_done(&r);
             if (told)
@@ -788,7 +608,7 @@ static bool step_workload(struct manager *m, struct record *wl, const struct sl_
 }
 
 static bool has_our_finalizer(const struct sl_json *tree) {
-    SL_JSON_ITEMS(sl_json_path(tree, "metadata.finalizers"), f) {
+    SL_JSON_ITEMS (sl_json_path(tree, "metadata.finalizers"), f) {
         if (!strcmp(sl_json_str(f.value, ""), SL_FINALIZER_IN_USE))
             return true;
     }
@@ -799,8 +619,9 @@ static bool has_our_finalizer(const struct sl_json *tree) {
 static bool drop_finalizer(struct manager *m, struct record *wl, const struct sl_json *wl_tree) {
     if (!has_our_finalizer(wl_tree))
         return false;
-    struct sl_json *body = sl_json_new_object(), *list = sl_json_make_array(sl_json_make_object(body, "metadata"), "finalizers");
-    SL_JSON_ITEMS(sl_json_path(wl_tree, "metadata.finalizers"), f) {
+    struct sl_json *body = sl_json_new_object(),
+                   *list = sl_json_make_array(sl_json_make_object(body, "metadata"), "finalizers");
+    SL_JSON_ITEMS (sl_json_path(wl_tree, "metadata.finalizers"), f) {
         if (strcmp(sl_json_str(f.value, ""), SL_FINALIZER_IN_USE))
             sl_json_append(list, sl_json_new_str(sl_json_str(f.value, "")));
     }
@@ -885,16 +706,18 @@ static void sync_matching(struct manager *m, struct pair *p) {
         count_reclaimable(p->job, p->tree, p->w, reclaimable);
         f.job_reclaimable = reclaimable;
     }
-    if (!p->finished && (sync_spec(m, p->job, p->tree, p->suspended, p->wl, p->wl_tree, p->w) || sync_class_value(m, p->wl, p->w)))
+    if (!p->finished &&
+        (sync_spec(m, p->job, p->tree, p->suspended, p->wl, p->wl_tree, p->w) || sync_class_value(m, p->wl, p->w)))
         return;
     if (step_workload(m, p->wl, p->wl_tree, p->w, &f) || p->finished)
         return;
     bool evicted = p->w->evicted.status == SL_TRI_TRUE, finished = p->w->finished.status == SL_TRI_TRUE;
-    bool run = p->wl->admitted && !evicted && !finished && p->w->active && p->w->deactivation_target.status != SL_TRI_TRUE;
+    bool run =
+        p->wl->admitted && !evicted && !finished && p->w->active && p->w->deactivation_target.status != SL_TRI_TRUE;
     if (run && p->suspended && !sl_json_path(p->tree, "metadata.deletionTimestamp")) {
         start_job(m, p->job, p->tree, p->wl, p->wl_tree, p->w);
     } else if (!run && !p->suspended) {
-        const char *why = evicted ? sl_json_get_str(sl_condition_of(p->wl_tree, SL_COND_EVICTED), "message", "")
+        const char *why = evicted    ? sl_json_get_str(sl_condition_of(p->wl_tree, SL_COND_EVICTED), "message", "")
                           : finished ? "The workload is finished"
                                      : "Not admitted by cluster queue";
         stop_job(m, p->job, p->tree, p->wl_tree, why);
@@ -917,7 +740,8 @@ static void sync_mismatch(struct manager *m, struct pair *p, const char *prebuil
         rewrite_workload(m, p->job, p->tree, p->wl, p->wl_tree);
         return;
     }
-    if (stop_job(m, p->job, p->tree, p->wl_tree, "No matching Workload; restoring pod templates according to existent Workload"))
+    if (stop_job(m, p->job, p->tree, p->wl_tree,
+                 "No matching Workload; restoring pod templates according to existent Workload"))
         return;
     SL_AUTO_FREE char *note = sl_xprintf("Deleted not matching Workload: %s", p->wl->key);
     job_event(m, p->job, false, "DeletedWorkload", note);
@@ -939,8 +763,10 @@ static void look_at_job(struct manager *m, struct record *job, const struct sl_j
     p.suspended = job->kind->suspended(tree);
     p.stopped = p.suspended && job->kind->active_pods(tree) == 0;
     bool managed = is_managed(m, job, tree);
-    if (!p.suspended && !p.finished && managed && sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_STOPPING)) {
-        SL_AUTO_JSON *original = p.wl ? record_tree(p.wl) : NULL; /* a stop once begun is brought to its end, whatever its reason was */
+    if (!p.suspended && !p.finished && managed &&
+        sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_STOPPING)) {
+        SL_AUTO_JSON *original =
+            p.wl ? record_tree(p.wl) : NULL; /* a stop once begun is brought to its end, whatever its reason was */
         if (stop_job(m, job, tree, original, ""))
             return;
     }
@@ -987,8 +813,10 @@ static void look_at_job(struct manager *m, struct record *job, const struct sl_j
     } else if (p.w) {
         struct sl_err err = SL_ERR_INIT;
         SL_AUTO_JSON *infos = p.wl->holds ? infos_of(m, p.wl, p.wl_tree, p.w, &err) : NULL;
-        bool undecidable = p.wl->holds && !infos && err.code != SL_CONFLICT; /* a flavor is missing: no comparison is better than a wrong one */
-        if (p.finished || p.w->finished.status == SL_TRI_TRUE || undecidable || sl_job_equivalent(job->kind, tree, p.wl_tree, infos))
+        bool undecidable = p.wl->holds && !infos &&
+                           err.code != SL_CONFLICT; /* a flavor is missing: no comparison is better than a wrong one */
+        if (p.finished || p.w->finished.status == SL_TRI_TRUE || undecidable ||
+            sl_job_equivalent(job->kind, tree, p.wl_tree, infos))
             sync_matching(m, &p);
         else
             sync_mismatch(m, &p, prebuilt);

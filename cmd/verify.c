@@ -1,6 +1,7 @@
 /*
- * `sluice verify`: is an installation whole? Asks the API server for what the manager and the chart have put there, with rights that the
- * manager has anyway. Waits until everything is right, or the time is over. The chart's `helm test` runs it.
+ * `sluice verify`: is an installation whole? Asks the API server for what the manager and the chart have put there,
+ * with rights that the manager has anyway. Waits until everything is right, or the time is over. The chart's `helm
+ * test` runs it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +15,18 @@
 #include "sluice/webhook/certs.h"
 #include "sluice/webhook/pki.h"
 
-#define PAUSE_MS        1000
+#define PAUSE_MS 1000
 
 static const struct sl_resource leases = {"coordination.k8s.io", "v1", "leases", "Lease", true};
 static const struct sl_resource secrets = {"", "v1", "secrets", "Secret", true};
-static const struct sl_resource mutating = {"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", false};
-static const struct sl_resource validating = {"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", false};
-static const struct sl_resource crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false};
-static const char *const converted[] = {"clusterqueues.kueue.x-k8s.io", "cohorts.kueue.x-k8s.io", "localqueues.kueue.x-k8s.io", "workloads.kueue.x-k8s.io"};
+static const struct sl_resource mutating = {"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations",
+                                            "MutatingWebhookConfiguration", false};
+static const struct sl_resource validating = {"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations",
+                                              "ValidatingWebhookConfiguration", false};
+static const struct sl_resource crds = {"apiextensions.k8s.io", "v1", "customresourcedefinitions",
+                                        "CustomResourceDefinition", false};
+static const char *const converted[] = {"clusterqueues.kueue.x-k8s.io", "cohorts.kueue.x-k8s.io",
+                                        "localqueues.kueue.x-k8s.io", "workloads.kueue.x-k8s.io"};
 
 struct place {
     struct sl_cluster *c;
@@ -49,8 +54,13 @@ static void have(void *payload, const struct sl_reply *reply) {
 /* The object (owned), or NULL and a line in the report. */
 static struct sl_json *get(struct place *p, const struct sl_resource *r, const char *name) {
     struct answer a = {0};
-    sl_cluster_send(p->c, &(struct sl_request){.verb = SL_GET, .resource = r, .ns = r->namespaced ? p->ns : NULL, .name = name,
-                                               .lane = SL_LANE_STATUS, .done = have, .payload = &a});
+    sl_cluster_send(p->c, &(struct sl_request){.verb = SL_GET,
+                                               .resource = r,
+                                               .ns = r->namespaced ? p->ns : NULL,
+                                               .name = name,
+                                               .lane = SL_LANE_STATUS,
+                                               .done = have,
+                                               .payload = &a});
     while (!a.done) /* every request is answered, with TIMEOUT at the latest */
         sl_cluster_step(p->c, 100);
     if (!a.object) {
@@ -89,13 +99,15 @@ static void same_bundle(struct place *p, const char *what, const char *name, con
     }
     if (!p->bundle)
         p->bundle = sl_xstrdup(bundle);
-    say(p, !strcmp(p->bundle, bundle), what, name, strcmp(p->bundle, bundle) ? "carries another CA bundle than the rest" : "carries the CA bundle");
+    say(p, !strcmp(p->bundle, bundle), what, name,
+        strcmp(p->bundle, bundle) ? "carries another CA bundle than the rest" : "carries the CA bundle");
 }
 
 static void check_webhooks(struct place *p, const struct sl_resource *r, const char *name) {
     SL_AUTO_JSON *o = get(p, r, name);
-    SL_JSON_ITEMS(sl_json_get(o, "webhooks"), w)
-        same_bundle(p, "webhook", sl_json_get_str(w.value, "name", "?"), sl_json_path_str(w.value, "clientConfig.caBundle", ""));
+    SL_JSON_ITEMS (sl_json_get(o, "webhooks"), w)
+        same_bundle(p, "webhook", sl_json_get_str(w.value, "name", "?"),
+                    sl_json_path_str(w.value, "clientConfig.caBundle", ""));
 }
 
 static void check_crd(struct place *p, const char *name) {
@@ -103,8 +115,9 @@ static void check_crd(struct place *p, const char *name) {
     if (!o)
         return;
     bool established = false;
-    SL_JSON_ITEMS(sl_json_path(o, "status.conditions"), c)
-        established |= !strcmp(sl_json_get_str(c.value, "type", ""), "Established") && !strcmp(sl_json_get_str(c.value, "status", ""), "True");
+    SL_JSON_ITEMS (sl_json_path(o, "status.conditions"), c)
+        established |= !strcmp(sl_json_get_str(c.value, "type", ""), "Established") &&
+                       !strcmp(sl_json_get_str(c.value, "status", ""), "True");
     if (!established)
         say(p, false, "definition", name, "is not established");
     else
@@ -122,7 +135,8 @@ static void check_certificate(struct place *p) {
     struct sl_err err = SL_ERR_INIT;
     SL_AUTO_FREE char *name = sl_xprintf("%s.%s.svc", p->service, p->ns);
     const char *tls = data.field[SL_CERT_TLS_CRT];
-    int rc = !tls || !p->bundle ? sl_err_set(&err, SL_INVALID, "there is none yet") : sl_buf_add_unbase64(&bundle, p->bundle, strlen(p->bundle), &err);
+    int rc = !tls || !p->bundle ? sl_err_set(&err, SL_INVALID, "there is none yet")
+                                : sl_buf_add_unbase64(&bundle, p->bundle, strlen(p->bundle), &err);
     if (!rc)
         rc = sl_pki_check_chain(tls, sl_buf_text(&bundle), name, sl_now_wall_ms(), &err);
     say(p, !rc, "certificate of", name, rc ? err.text : "is trusted by that bundle");
@@ -169,12 +183,14 @@ int sl_cmd_verify(int argc, char **argv) {
     int64_t limit_ms;
     if (n != 0 || !sl_duration_parse(limit, &limit_ms) || limit_ms < 0) {
         if (n >= 0)
-            fprintf(stderr, "sluice verify: %s\n", n ? "takes options only" : "--timeout must be a duration such as 60s");
+            fprintf(stderr, "sluice verify: %s\n",
+                    n ? "takes options only" : "--timeout must be a duration such as 60s");
         return SL_EXIT_USAGE;
     }
     sl_log_set_level(SL_LOG_ERROR);
     struct sl_err err = SL_ERR_INIT;
-    if (sl_client_new(&(struct sl_client_options){.kubeconfig = kubeconfig ? kubeconfig : getenv("KUBECONFIG")}, &p.c, &err)) {
+    if (sl_client_new(&(struct sl_client_options){.kubeconfig = kubeconfig ? kubeconfig : getenv("KUBECONFIG")}, &p.c,
+                      &err)) {
         fprintf(stderr, "sluice verify: %s\n", err.text);
         return SL_EXIT_FAILED;
     }

@@ -314,8 +314,10 @@ const struct sl_labels *sl_snapshot_ns_annotations(const struct sl_snapshot *s, 
 
 bool sl_snapshot_ns_selected(const struct sl_snapshot *s, const char *ns) {
     const struct settings *c = s->settings;
+    if (!strcmp(ns, c->own_namespace))
+        return false;
     if (!c->selects_namespaces)
-        return strcmp(ns, "kube-system") && strcmp(ns, c->own_namespace);
+        return strcmp(ns, "kube-system") != 0;
     const struct namespace *n = sl_map_get(&s->namespaces, ns);
     if (n && sl_labels_get(&n->labels, "kubernetes.io/metadata.name"))
         return sl_selector_matches(&c->selector, &n->labels);

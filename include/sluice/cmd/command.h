@@ -5,25 +5,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Exit codes: 0 fine, 1 something was found wrong (invalid manifests, a difference, not ready), 2 wrong use, 3 could not be done (I/O, API server). */
+/* Exit codes: 0 fine, 1 something was found wrong (invalid manifests, a difference, not ready), 2 wrong use, 3 could
+ * not be done (I/O, API server). */
 enum { SL_EXIT_OK, SL_EXIT_WRONG, SL_EXIT_USAGE, SL_EXIT_FAILED };
 
 struct sl_command {
     const char *name, *summary;
-    const char *usage; /* lines for --help */
+    const char *usage;                 /* lines for --help */
     int (*run)(int argc, char **argv); /* argv[0] is the verb */
 };
 extern const struct sl_command sl_commands[]; /* ends with a row without name */
 
-/* Options of a verb: "--name VALUE", "--name=VALUE" and flags; "-o VALUE" is "--output". Everything else is a positional argument. */
+/* Options of a verb: "--name VALUE", "--name=VALUE" and flags; "-o VALUE" is "--output". Everything else is a
+ * positional argument. */
 struct sl_option {
-    const char *name; /* without dashes */
-    char short_name;  /* 0: none */
+    const char *name;   /* without dashes */
+    char short_name;    /* 0: none */
     const char **value; /* set to the last value given; NULL for a flag */
     bool *flag;
 };
-/* Parses in place; positional arguments are moved to the front of args (not counting argv[0]); returns how many, or -1 after printing an error
- * to standard error that names the option. */
+/* Parses in place; positional arguments are moved to the front of args (not counting argv[0]); returns how many, or -1
+ * after printing an error to standard error that names the option. */
 int sl_options(int argc, char **argv, const struct sl_option *options, const char ***ret_args);
 
 int sl_cmd_manager(int argc, char **argv);

@@ -13,8 +13,9 @@ struct sl_manifests {
     struct sl_manifest *items;
     size_t n, cap;
 };
-/* Adds every document of a file, or of all *.yaml, *.yml and *.json below a folder in the order of their names ("-" is standard input). Lists
- * (kind List) are taken apart. At most 20,000 documents. SL_NOT_FOUND, SL_INVALID and SL_TOO_BIG name file and line. */
+/* Adds every document of a file, or of all *.yaml, *.yml and *.json below a folder in the order of their names ("-" is
+ * standard input). Lists (kind List) are taken apart. At most 20,000 documents. SL_NOT_FOUND, SL_INVALID and SL_TOO_BIG
+ * name file and line. */
 SL_MUST int sl_manifests_load(struct sl_manifests *m, const char *path, struct sl_err *err);
 void sl_manifests_done(struct sl_manifests *m);
 

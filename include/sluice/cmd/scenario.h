@@ -1,12 +1,13 @@
-/* `sluice simulate --scenario FILE`: plays decision scenarios (a JSON object a line) through the engine in virtual time. */
+/* `sluice simulate --scenario FILE`: plays decision scenarios (a JSON object a line) through the engine in virtual
+ * time. */
 #ifndef SLUICE_CMD_SCENARIO_H
 #define SLUICE_CMD_SCENARIO_H
 
 #include "sluice/api/config.h"
 #include "sluice/base/json.h"
 
-/* Prints one object a line with json, and with check "N of M agree" and each first difference. Returns an exit code: 0, 1 on a difference,
- * 3 when the file cannot be read. */
+/* Prints one object a line with json, and with check "N of M agree" and each first difference. Returns an exit code: 0,
+ * 1 on a difference, 3 when the file cannot be read. */
 int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check, bool json);
 
 struct sl_scenario_stats { /* decisions over the whole scenario */
@@ -14,12 +15,12 @@ struct sl_scenario_stats { /* decisions over the whole scenario */
     size_t repeated_reasons; /* a workload was told again what it knew: must be 0 */
     size_t restless;         /* steps after which one more run still decided something: must be 0 */
 };
-/* One scenario: {"name","settled","outcome":[...]}, owned. Invariants of the engine's books are checked after every round (abort). SL_INVALID
- * names the object or step. stats may be NULL. */
-SL_MUST int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *config, struct sl_json **ret, struct sl_scenario_stats *stats,
-                             struct sl_err *err);
-/* First difference between the scenario's expectation and a result of sl_scenario_play(), owned; NULL when they agree. A scenario that is not
- * stable has one duty: to settle. */
+/* One scenario: {"name","settled","outcome":[...]}, owned. Invariants of the engine's books are checked after every
+ * round (abort). SL_INVALID names the object or step. stats may be NULL. */
+SL_MUST int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *config, struct sl_json **ret,
+                             struct sl_scenario_stats *stats, struct sl_err *err);
+/* First difference between the scenario's expectation and a result of sl_scenario_play(), owned; NULL when they agree.
+ * A scenario that is not stable has one duty: to settle. */
 char *sl_scenario_difference(const struct sl_json *scenario, const struct sl_json *result);
 
 #endif

@@ -187,8 +187,6 @@ static void config__faults_have_paths(void **s) {
         {HEAD2 "integrations: {labelKeysToCopy: x}\n", "integrations.labelKeysToCopy: Invalid value: must be a list"},
         {HEAD2 "managedJobsNamespaceSelector: {}\n",
          "managedJobsNamespaceSelector: Invalid value: must not select kube-system"},
-        {HEAD2 "namespace: own\nmanagedJobsNamespaceSelector: {matchLabels: {kubernetes.io/metadata.name: own}}\n",
-         "managedJobsNamespaceSelector: Invalid value: must not select the manager's own namespace own"},
         {HEAD2 "managedJobsNamespaceSelector: {matchExpressions: [{key: a, operator: In}]}\n",
          "managedJobsNamespaceSelector.matchExpressions[0].values: Required value"},
         {HEAD2 "managedJobsNamespaceSelector: {matchlabels: {a: b}}\n",

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,14 +25,19 @@ struct world {
     struct lc_result r;
 };
 
-static char *ago(int64_t seconds, char *text) { return sl_time_format(NOW - seconds * 1000, text); }
+static char *ago(int64_t seconds, char *text) {
+    return sl_time_format(NOW - seconds * 1000, text);
+}
 
 /* conditions: "Type=True/Reason@seconds-ago", separated by spaces */
 static void given(struct world *x, const char *conditions, const char *more_status) {
     memset(x, 0, sizeof *x);
-    x->object = sl_json_from("{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'Workload','metadata':{'name':'w','namespace':'ns','uid':'u1','generation':1,"
-                             "'creationTimestamp':'2026-05-28T20:00:00Z'},'spec':{'active':true,'queueName':'q','podSets':[{'name':'main','count':2,"
-                             "'template':{'spec':{'containers':[{'name':'c','image':'x'}]}}}]},'status':{'conditions':[]}}");
+    x->object =
+        sl_json_from("{'apiVersion':'kueue.x-k8s.io/"
+                     "v1beta2','kind':'Workload','metadata':{'name':'w','namespace':'ns','uid':'u1','generation':1,"
+                     "'creationTimestamp':'2026-05-28T20:00:00Z'},'spec':{'active':true,'queueName':'q','podSets':[{'"
+                     "name':'main','count':2,"
+                     "'template':{'spec':{'containers':[{'name':'c','image':'x'}]}}}]},'status':{'conditions':[]}}");
     struct sl_json *list = sl_json_mut(sl_json_mut(x->object, "status"), "conditions");
     SL_AUTO_FREE char *copy = sl_xstrdup(conditions);
     char *save = NULL;
@@ -39,16 +45,33 @@ static void given(struct world *x, const char *conditions, const char *more_stat
         char type[64], status[8], reason[64], time[SL_TIME_TEXT];
         int seconds = 0;
         assert_true(sscanf(c, "%63[^=]=%7[^/]/%63[^@]@%d", type, status, reason, &seconds) >= 3);
-        sl_json_append(list, sl_json_fromf("{'type':'%s','status':'%s','reason':'%s','message':'because','lastTransitionTime':'%s'}", type, status, reason, ago(seconds, time)));
+        sl_json_append(
+            list,
+            sl_json_fromf("{'type':'%s','status':'%s','reason':'%s','message':'because','lastTransitionTime':'%s'}",
+                          type, status, reason, ago(seconds, time)));
     }
     if (more_status) {
         SL_AUTO_JSON *more = sl_json_from(more_status);
         struct sl_json *status = sl_json_mut(x->object, "status");
-        SL_JSON_EACH(more, e) sl_json_set(status, e.key, sl_json_copy(e.value));
+        SL_JSON_EACH (more, e)
+            sl_json_set(status, e.key, sl_json_copy(e.value));
     }
-    x->pods_ready = (struct lc_pods_ready){.enabled = true, .timeout_ms = 300000, .recovery_timeout_ms = 60000, .backoff_base_s = 60, .backoff_max_s = 3600};
-    x->f = (struct lc_facts){.now_ms = NOW, .pods_ready = &x->pods_ready, .retain_finished_ms = -1, .retain_deactivated_ms = -1, .has_owner = true, .has_job = true,
-                             .lq_exists = true, .cq_exists = true, .cq_active = true, .cq_name = "cq", .n_flavors = 1};
+    x->pods_ready = (struct lc_pods_ready){.enabled = true,
+                                           .timeout_ms = 300000,
+                                           .recovery_timeout_ms = 60000,
+                                           .backoff_base_s = 60,
+                                           .backoff_max_s = 3600};
+    x->f = (struct lc_facts){.now_ms = NOW,
+                             .pods_ready = &x->pods_ready,
+                             .retain_finished_ms = -1,
+                             .retain_deactivated_ms = -1,
+                             .has_owner = true,
+                             .has_job = true,
+                             .lq_exists = true,
+                             .cq_exists = true,
+                             .cq_active = true,
+                             .cq_name = "cq",
+                             .n_flavors = 1};
 }
 
 static void step(struct world *x) {
@@ -75,8 +98,10 @@ static void expect(const struct world *x, const char *type, const char *status, 
     assert_string_equal(sl_json_get_str(c, "reason", ""), reason);
 }
 
-#define ADMISSION "'admission':{'clusterQueue':'cq','podSetAssignments':[{'name':'main','count':2,'flavors':{'cpu':'f'},'resourceUsage':{'cpu':'2'}}]}"
-#define RUNNING   "QuotaReserved=True/QuotaReserved@100 Admitted=True/Admitted@100"
+#define ADMISSION                                                                                                      \
+    "'admission':{'clusterQueue':'cq','podSetAssignments':[{'name':'main','count':2,'flavors':{'cpu':'f'},'"           \
+    "resourceUsage':{'cpu':'2'}}]}"
+#define RUNNING "QuotaReserved=True/QuotaReserved@100 Admitted=True/Admitted@100"
 
 static void finished_job__finishes_the_workload(void **state) {
     (void)state;
@@ -126,7 +151,8 @@ static void pods_not_ready_in_time__are_evicted_with_backoff_and_a_limit(void **
     expect(&x, "Evicted", "True", "PodsReadyTimeout");
     assert_string_equal(x.r.evicted_cause, "WaitForStart");
     assert_int_equal(sl_json_int(sl_json_path(x.object, "status.requeueState.count"), -1), 1);
-    assert_string_equal(sl_json_path_str(x.object, "status.schedulingStats.evictions.0.underlyingCause", "?"), "WaitForStart");
+    assert_string_equal(sl_json_path_str(x.object, "status.schedulingStats.evictions.0.underlyingCause", "?"),
+                        "WaitForStart");
     x.f.job_stopped = true;
     step(&x);
     expect(&x, "Requeued", "False", "PodsReadyTimeout");
@@ -168,7 +194,9 @@ static void stopped_queues__evict_hold_or_cancel(void **state) {
     expect(&x, "Requeued", "True", "ClusterQueueRestarted");
     done(&x);
 
-    given(&x, "QuotaReserved=True/QuotaReserved@9", "{" ADMISSION ",'admissionChecks':[{'name':'c','state':'Pending','message':'','lastTransitionTime':'2026-05-28T20:00:00Z'}]}");
+    given(&x, "QuotaReserved=True/QuotaReserved@9",
+          "{" ADMISSION ",'admissionChecks':[{'name':'c','state':'Pending','message':'','lastTransitionTime':'2026-05-"
+                        "28T20:00:00Z'}]}");
     x.f.lq_stop = SL_STOP_HOLD;
     step(&x);
     expect(&x, "QuotaReserved", "False", "Inadmissible");
@@ -183,7 +211,8 @@ static void waiting__says_what_is_missing(void **state) {
     x.f.lq_exists = false;
     step(&x);
     expect(&x, "QuotaReserved", "False", "Inadmissible");
-    assert_string_equal(sl_json_get_str(sl_condition_of(x.object, "QuotaReserved"), "message", ""), "LocalQueue q doesn't exist");
+    assert_string_equal(sl_json_get_str(sl_condition_of(x.object, "QuotaReserved"), "message", ""),
+                        "LocalQueue q doesn't exist");
     expect(&x, "PodsReady", "False", "WaitForStart");
     x.f.lq_exists = true;
     x.f.gates = "example.com/gate";
@@ -203,19 +232,23 @@ static void checks__admit_retry_reject(void **state) {
     step(&x);
     assert_string_equal(sl_json_path_str(x.object, "status.admissionChecks.0.state", "?"), "Pending");
     expect(&x, "Admitted", NULL, NULL); /* never admitted: no condition */
-    sl_json_set_str(sl_json_mut_at(sl_json_mut(sl_json_mut(x.object, "status"), "admissionChecks"), 0), "state", "Retry");
+    sl_json_set_str(sl_json_mut_at(sl_json_mut(sl_json_mut(x.object, "status"), "admissionChecks"), 0), "state",
+                    "Retry");
     step(&x);
     expect(&x, "Evicted", "True", "AdmissionCheck");
     expect(&x, "QuotaReserved", "False", "Pending");
     assert_int_equal(sl_json_int(sl_json_path(x.object, "status.admissionChecks.0.retryCount"), -1), 1);
-    sl_json_set_str(sl_json_mut_at(sl_json_mut(sl_json_mut(x.object, "status"), "admissionChecks"), 0), "state", "Rejected");
+    sl_json_set_str(sl_json_mut_at(sl_json_mut(sl_json_mut(x.object, "status"), "admissionChecks"), 0), "state",
+                    "Rejected");
     step(&x);
     expect(&x, "DeactivationTarget", "True", "AdmissionCheck");
     assert_true(x.r.deactivate);
     done(&x);
 
-    given(&x, "QuotaReserved=True/QuotaReserved@9",
-          "{" ADMISSION ",'admissionChecks':[{'name':'c','state':'Ready','message':'','lastTransitionTime':'2026-05-28T20:00:00Z'}]}");
+    given(
+        &x, "QuotaReserved=True/QuotaReserved@9",
+        "{" ADMISSION
+        ",'admissionChecks':[{'name':'c','state':'Ready','message':'','lastTransitionTime':'2026-05-28T20:00:00Z'}]}");
     x.f.checks = &rule;
     x.f.n_checks = 1;
     step(&x);
@@ -243,7 +276,9 @@ static void execution_time__ends_in_deactivation(void **state) {
 static void admission__clears_what_was_and_reserves(void **state) {
     (void)state;
     struct world x;
-    given(&x, "QuotaReserved=False/Pending@50 Evicted=True/Preempted@60 Preempted=True/InClusterQueue@60 Requeued=True/Preempted@50",
+    given(&x,
+          "QuotaReserved=False/Pending@50 Evicted=True/Preempted@60 Preempted=True/InClusterQueue@60 "
+          "Requeued=True/Preempted@50",
           "{'resourceRequests':[{'name':'main','resources':{'cpu':'2'}}]}");
     assert_int_equal(sl_workload_decode(x.object, &x.w, NULL), 0);
     struct sl_assigned_flavor flavor = {(char[]){"cpu"}, (char[]){"f"}, 2000};
@@ -315,7 +350,8 @@ static void retention__deletes_when_the_time_has_come(void **state) {
 
 static void patch__names_only_what_changed(void **state) {
     (void)state;
-    SL_AUTO_JSON *old = sl_json_from("{'a':1,'b':{'x':1,'y':2},'c':[1]}"), *now = sl_json_from("{'a':1,'b':{'x':1},'d':true}");
+    SL_AUTO_JSON *old = sl_json_from("{'a':1,'b':{'x':1,'y':2},'c':[1]}"),
+                 *now = sl_json_from("{'a':1,'b':{'x':1},'d':true}");
     SL_AUTO_JSON *patch = lc_status_patch(old, now), *want = sl_json_from("{'b':{'x':1,'y':null},'c':null,'d':true}");
     assert_true(sl_json_equal(patch, want));
     SL_AUTO_JSON *merged = sl_json_merge_patch(sl_json_copy(old), patch);

@@ -1,7 +1,8 @@
 /*
- * The whole manager over the cluster in memory, with random users, faults and failovers, in virtual time. After every quiet moment the promises
- * are checked on the cluster's own objects: nobody above quota, nobody running unadmitted, nobody forgotten, books equal to a recount, statuses
- * equal to the books. The seed of a failing history is printed; SLUICE_SIM_SEED plays one again, SLUICE_SIM_RUNS sets how many are played.
+ * The whole manager over the cluster in memory, with random users, faults and failovers, in virtual time. After every
+ * quiet moment the promises are checked on the cluster's own objects: nobody above quota, nobody running unadmitted,
+ * nobody forgotten, books equal to a recount, statuses equal to the books. The seed of a failing history is printed;
+ * SLUICE_SIM_SEED plays one again, SLUICE_SIM_RUNS sets how many are played.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,16 +43,27 @@ static unsigned pick(struct history *h, unsigned n) { /* splitmix64 */
 
 static const char *const setup[] = {
     "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}",
-    "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'h100'},'spec':{'nodeLabels':{'gpu':'h100'}}}",
-    "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'t4'},'spec':{'nodeLabels':{'gpu':'t4'}}}",
+    "{'apiVersion':'kueue.x-k8s.io/"
+    "v1beta2','kind':'ResourceFlavor','metadata':{'name':'h100'},'spec':{'nodeLabels':{'gpu':'h100'}}}",
+    "{'apiVersion':'kueue.x-k8s.io/"
+    "v1beta2','kind':'ResourceFlavor','metadata':{'name':'t4'},'spec':{'nodeLabels':{'gpu':'t4'}}}",
     "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'WorkloadPriorityClass','metadata':{'name':'high'},'value':100}",
-    "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'a'},'spec':{'cohortName':'pool','namespaceSelector':{},'preemption':{'withinClusterQueue':'LowerPriority'},"
-    "'resourceGroups':[{'coveredResources':['nvidia.com/gpu'],'flavors':[{'name':'h100','resources':[{'name':'nvidia.com/gpu','nominalQuota':'8','borrowingLimit':'4'}]},"
+    "{'apiVersion':'kueue.x-k8s.io/"
+    "v1beta2','kind':'ClusterQueue','metadata':{'name':'a'},'spec':{'cohortName':'pool','namespaceSelector':{},'"
+    "preemption':{'withinClusterQueue':'LowerPriority'},"
+    "'resourceGroups':[{'coveredResources':['nvidia.com/"
+    "gpu'],'flavors':[{'name':'h100','resources':[{'name':'nvidia.com/gpu','nominalQuota':'8','borrowingLimit':'4'}]},"
     "{'name':'t4','resources':[{'name':'nvidia.com/gpu','nominalQuota':'4'}]}]}]}}",
-    "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'b'},'spec':{'cohortName':'pool','namespaceSelector':{},'preemption':{'reclaimWithinCohort':'Any'},"
-    "'resourceGroups':[{'coveredResources':['nvidia.com/gpu'],'flavors':[{'name':'h100','resources':[{'name':'nvidia.com/gpu','nominalQuota':'8','lendingLimit':'6'}]}]}]}}",
-    "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'a','namespace':'ns'},'spec':{'clusterQueue':'a'}}",
-    "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'b','namespace':'ns'},'spec':{'clusterQueue':'b'}}",
+    "{'apiVersion':'kueue.x-k8s.io/"
+    "v1beta2','kind':'ClusterQueue','metadata':{'name':'b'},'spec':{'cohortName':'pool','namespaceSelector':{},'"
+    "preemption':{'reclaimWithinCohort':'Any'},"
+    "'resourceGroups':[{'coveredResources':['nvidia.com/"
+    "gpu'],'flavors':[{'name':'h100','resources':[{'name':'nvidia.com/"
+    "gpu','nominalQuota':'8','lendingLimit':'6'}]}]}]}}",
+    "{'apiVersion':'kueue.x-k8s.io/"
+    "v1beta2','kind':'LocalQueue','metadata':{'name':'a','namespace':'ns'},'spec':{'clusterQueue':'a'}}",
+    "{'apiVersion':'kueue.x-k8s.io/"
+    "v1beta2','kind':'LocalQueue','metadata':{'name':'b','namespace':'ns'},'spec':{'clusterQueue':'b'}}",
 };
 
 static void begin(struct history *h, uint64_t seed) {
@@ -82,7 +94,11 @@ static void fail_over(struct history *h) {
         return;
     sl_manager_retire(h->sim.manager);
     h->retired[h->n_retired++] = h->sim.manager;
-    assert_int_equal(sl_manager_new(&(struct sl_manager_options){.cluster = h->sim.cluster, .config = &h->config, .identity = "next"}, &h->sim.manager, &err), 0);
+    assert_int_equal(
+        sl_manager_new(
+            &(struct sl_manager_options){.cluster = h->sim.cluster, .config = &h->config, .identity = "next"},
+            &h->sim.manager, &err),
+        0);
 }
 
 static char *some_job(struct history *h) {
@@ -99,10 +115,14 @@ static char *some_workload(struct history *h) {
 
 static void submit(struct history *h) {
     unsigned pods = 1 + pick(h, 3), gpus = pick(h, 5), seconds = 1 + pick(h, 60);
-    SL_AUTO_JSON *job = sl_json_fromf("{'apiVersion':'batch/v1','kind':'Job','metadata':{'name':'j%d','namespace':'ns','labels':{'kueue.x-k8s.io/queue-name':'%s'%s},"
-                                      "'annotations':{'sluice.dev/simulate-run':'%us'}},'spec':{'parallelism':%u,'completions':%u,'template':{'spec':{'restartPolicy':'Never',"
-                                      "'containers':[{'name':'c','image':'x','resources':{'limits':{'nvidia.com/gpu':%u}}}]}}}}",
-                                      h->jobs++, pick(h, 2) ? "a" : "b", pick(h, 4) ? "" : ",'kueue.x-k8s.io/priority-class':'high'", seconds, pods, pods, gpus);
+    SL_AUTO_JSON *job = sl_json_fromf(
+        "{'apiVersion':'batch/v1','kind':'Job','metadata':{'name':'j%d','namespace':'ns','labels':{'kueue.x-k8s.io/"
+        "queue-name':'%s'%s},"
+        "'annotations':{'sluice.dev/"
+        "simulate-run':'%us'}},'spec':{'parallelism':%u,'completions':%u,'template':{'spec':{'restartPolicy':'Never',"
+        "'containers':[{'name':'c','image':'x','resources':{'limits':{'nvidia.com/gpu':%u}}}]}}}}",
+        h->jobs++, pick(h, 2) ? "a" : "b", pick(h, 4) ? "" : ",'kueue.x-k8s.io/priority-class':'high'", seconds, pods,
+        pods, gpus);
     struct sl_err err = SL_ERR_INIT;
     if (simulation_create(&h->sim, job, NULL, &err) && err.code != SL_UNAVAILABLE)
         fail_msg("seed %llu: %s", (unsigned long long)h->seed, err.text);
@@ -111,7 +131,8 @@ static void submit(struct history *h) {
 static void merge(struct history *h, enum sl_watched kind, const char *ns, const char *name, const char *patch) {
     SL_AUTO_JSON *p = sl_json_from(patch);
     if (name)
-        (void)!sl_memory_merge(h->sim.cluster, &sl_watched[kind], ns, name, NULL, p, NULL, NULL); /* refusals are part of life */
+        (void)!sl_memory_merge(h->sim.cluster, &sl_watched[kind], ns, name, NULL, p, NULL,
+                               NULL); /* refusals are part of life */
 }
 
 static void act(struct history *h) {
@@ -133,7 +154,9 @@ static void act(struct history *h) {
         snprintf(text, sizeof text, "{'spec':{'parallelism':%u}}", 1 + pick(h, 3));
         merge(h, SL_WATCHED_JOBS, "ns", job, text);
         break;
-    case 9: merge(h, SL_WATCHED_WORKLOADS, "ns", wl, pick(h, 2) ? "{'spec':{'active':false}}" : "{'spec':{'active':true}}"); break;
+    case 9:
+        merge(h, SL_WATCHED_WORKLOADS, "ns", wl, pick(h, 2) ? "{'spec':{'active':false}}" : "{'spec':{'active':true}}");
+        break;
     case 10:
         if (wl)
             (void)!sl_memory_delete(h->sim.cluster, &sl_watched[SL_WATCHED_WORKLOADS], "ns", wl, NULL);
@@ -144,7 +167,11 @@ static void act(struct history *h) {
         merge(h, SL_WATCHED_CLUSTERQUEUES, NULL, pick(h, 2) ? "a" : "b", text);
         break;
     }
-    case 12: merge(h, SL_WATCHED_JOBS, "ns", job, pick(h, 2) ? "{'metadata':{'labels':{'kueue.x-k8s.io/queue-name':'b'}}}" : "{'metadata':{'labels':{'kueue.x-k8s.io/queue-name':'a'}}}"); break;
+    case 12:
+        merge(h, SL_WATCHED_JOBS, "ns", job,
+              pick(h, 2) ? "{'metadata':{'labels':{'kueue.x-k8s.io/queue-name':'b'}}}"
+                         : "{'metadata':{'labels':{'kueue.x-k8s.io/queue-name':'a'}}}");
+        break;
     case 13:
         if (!pick(h, 4))
             fail_over(h);
@@ -156,12 +183,12 @@ static void act(struct history *h) {
 
 static int64_t usage(const struct sl_json *workloads, const char *cq, const char *flavor) {
     int64_t sum = 0;
-    SL_JSON_ITEMS(workloads, w) {
+    SL_JSON_ITEMS (workloads, w) {
         if (sl_condition_is_true(w.value, "Finished") || !sl_condition_is_true(w.value, "QuotaReserved") ||
             (cq && strcmp(sl_json_path_str(w.value, "status.admission.clusterQueue", ""), cq)))
             continue;
         int64_t reclaimed = sl_json_int(sl_json_path(w.value, "status.reclaimablePods.0.count"), 0);
-        SL_JSON_ITEMS(sl_json_path(w.value, "status.admission.podSetAssignments"), p) {
+        SL_JSON_ITEMS (sl_json_path(w.value, "status.admission.podSetAssignments"), p) {
             int64_t amount = 0, count = sl_json_get_int(p.value, "count", 1);
             (void)sl_parse_int(sl_json_get_str(sl_json_get(p.value, "resourceUsage"), "nvidia.com/gpu", "0"), &amount);
             if (!strcmp(sl_json_get_str(sl_json_get(p.value, "flavors"), "nvidia.com/gpu", ""), flavor))
@@ -172,8 +199,10 @@ static int64_t usage(const struct sl_json *workloads, const char *cq, const char
 }
 
 static bool owned_by_living_job(struct history *h, const struct sl_json *w) {
-    SL_AUTO_JSON *job = sl_memory_get(h->sim.cluster, &sl_watched[SL_WATCHED_JOBS], "ns", sl_json_path_str(w, "metadata.ownerReferences.0.name", ""));
-    return job && !strcmp(sl_json_path_str(job, "metadata.uid", ""), sl_json_path_str(w, "metadata.ownerReferences.0.uid", ""));
+    SL_AUTO_JSON *job = sl_memory_get(h->sim.cluster, &sl_watched[SL_WATCHED_JOBS], "ns",
+                                      sl_json_path_str(w, "metadata.ownerReferences.0.name", ""));
+    return job && !strcmp(sl_json_path_str(job, "metadata.uid", ""),
+                          sl_json_path_str(w, "metadata.ownerReferences.0.uid", ""));
 }
 
 #define CHECK(condition, ...)                                                                                          \
@@ -188,12 +217,14 @@ static void check_promises(struct history *h) {
     SL_AUTO_JSON *workloads = sl_memory_list(h->sim.cluster, &sl_watched[SL_WATCHED_WORKLOADS], "ns");
     SL_AUTO_JSON *jobs = sl_memory_list(h->sim.cluster, &sl_watched[SL_WATCHED_JOBS], "ns");
     int64_t a = usage(workloads, "a", "h100"), b = usage(workloads, "b", "h100"), t4 = usage(workloads, "a", "t4");
-    CHECK(a <= 12 && b <= 12 && a + b <= 16 && t4 <= 4, "above quota: a %lld, b %lld, t4 %lld", (long long)a, (long long)b, (long long)t4);
-    SL_JSON_ITEMS(jobs, j) {
-        const char *name = sl_json_path_str(j.value, "metadata.name", ""), *uid = sl_json_path_str(j.value, "metadata.uid", "");
+    CHECK(a <= 12 && b <= 12 && a + b <= 16 && t4 <= 4, "above quota: a %lld, b %lld, t4 %lld", (long long)a,
+          (long long)b, (long long)t4);
+    SL_JSON_ITEMS (jobs, j) {
+        const char *name = sl_json_path_str(j.value, "metadata.name", ""),
+                   *uid = sl_json_path_str(j.value, "metadata.uid", "");
         const struct sl_json *wl = NULL;
         bool finished = sl_condition_is_true(j.value, "Complete") || sl_condition_is_true(j.value, "Failed");
-        SL_JSON_ITEMS(workloads, w) {
+        SL_JSON_ITEMS (workloads, w) {
             if (!strcmp(sl_json_path_str(w.value, "metadata.ownerReferences.0.uid", ""), uid)) {
                 CHECK(!wl, "job %s has two Workloads", name);
                 wl = w.value;
@@ -204,19 +235,25 @@ static void check_promises(struct history *h) {
             continue;
         CHECK(wl, "job %s was forgotten: it has no Workload", name);
         bool admitted = sl_condition_is_true(wl, "Admitted") && !sl_condition_is_true(wl, "Evicted");
-        CHECK(running == (admitted && !sl_condition_is_true(wl, "Finished")), "job %s %s, its Workload is %sadmitted", name, running ? "runs" : "is suspended", admitted ? "" : "not ");
-        CHECK(!sl_json_get(sl_json_path(j.value, "metadata.annotations"), "kueue.x-k8s.io/stopping"), "job %s is stuck in a stop", name);
+        CHECK(running == (admitted && !sl_condition_is_true(wl, "Finished")), "job %s %s, its Workload is %sadmitted",
+              name, running ? "runs" : "is suspended", admitted ? "" : "not ");
+        CHECK(!sl_json_get(sl_json_path(j.value, "metadata.annotations"), "kueue.x-k8s.io/stopping"),
+              "job %s is stuck in a stop", name);
         if (!admitted && sl_json_bool(sl_json_path(wl, "spec.active"), true))
-            CHECK(*sl_json_get_str(sl_condition_of(wl, "QuotaReserved"), "message", ""), "job %s waits without a reason", name);
+            CHECK(*sl_json_get_str(sl_condition_of(wl, "QuotaReserved"), "message", ""),
+                  "job %s waits without a reason", name);
     }
     CHECK(sl_manager_recount(h->sim.manager) == 0, "the books differ from a recount");
     static const char *const names[] = {"a", "b"};
     for (size_t i = 0; i < SL_COUNT(names); i++) {
         SL_AUTO_JSON *cq = sl_memory_get(h->sim.cluster, &sl_watched[SL_WATCHED_CLUSTERQUEUES], NULL, names[i]);
         int64_t reserving = 0;
-        SL_JSON_ITEMS(workloads, w) reserving += sl_condition_is_true(w.value, "QuotaReserved") && !sl_condition_is_true(w.value, "Finished") &&
-                                                 owned_by_living_job(h, w.value) && !strcmp(sl_json_path_str(w.value, "status.admission.clusterQueue", ""), names[i]);
-        CHECK(sl_json_int(sl_json_path(cq, "status.reservingWorkloads"), -1) == reserving, "ClusterQueue %s says %lld reserving, a recount says %lld", names[i],
+        SL_JSON_ITEMS (workloads, w)
+            reserving += sl_condition_is_true(w.value, "QuotaReserved") && !sl_condition_is_true(w.value, "Finished") &&
+                         owned_by_living_job(h, w.value) &&
+                         !strcmp(sl_json_path_str(w.value, "status.admission.clusterQueue", ""), names[i]);
+        CHECK(sl_json_int(sl_json_path(cq, "status.reservingWorkloads"), -1) == reserving,
+              "ClusterQueue %s says %lld reserving, a recount says %lld", names[i],
               (long long)sl_json_int(sl_json_path(cq, "status.reservingWorkloads"), -1), (long long)reserving);
     }
     sl_engine_check_invariants(sl_manager_engine(h->sim.manager));
@@ -225,7 +262,13 @@ static void check_promises(struct history *h) {
 static void play(uint64_t seed, bool faults) {
     struct history history, *h = &history;
     begin(h, seed);
-    const struct sl_memory_faults none = {0}, some = {.conflict = 60, .unavailable = 60, .unknown_applied = 30, .unknown_lost = 30, .watch_cut = 20, .watch_gone = 10, .delay_ms = 300};
+    const struct sl_memory_faults none = {0}, some = {.conflict = 60,
+                                                      .unavailable = 60,
+                                                      .unknown_applied = 30,
+                                                      .unknown_lost = 30,
+                                                      .watch_cut = 20,
+                                                      .watch_gone = 10,
+                                                      .delay_ms = 300};
     for (int round = 0; round < 12; round++) {
         if (faults)
             sl_memory_set_faults(h->sim.cluster, &some);
@@ -235,7 +278,8 @@ static void play(uint64_t seed, bool faults) {
                 sl_manager_step(h->sim.manager, pick(h, 2000));
         }
         sl_memory_set_faults(h->sim.cluster, &none);
-        CHECK(simulation_advance(&h->sim, sl_cluster_wall_ms(h->sim.cluster) + 90000 + pick(h, 30000)), "does not come to rest");
+        CHECK(simulation_advance(&h->sim, sl_cluster_wall_ms(h->sim.cluster) + 90000 + pick(h, 30000)),
+              "does not come to rest");
         check_promises(h);
     }
     end(h);
@@ -264,6 +308,7 @@ static void histories_with_faults__keep_every_promise(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(histories_without_faults__keep_every_promise), cmocka_unit_test(histories_with_faults__keep_every_promise)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(histories_without_faults__keep_every_promise),
+                                       cmocka_unit_test(histories_with_faults__keep_every_promise)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

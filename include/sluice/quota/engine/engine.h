@@ -1,11 +1,13 @@
 /*
- * The decision engine: events in, decisions out. Pure: no I/O, no threads, no clock but the one passed in, no dependence on addresses or
- * hash order; the same history gives the same decisions (spec: the scheduling reference). It holds quotas, the cohort tree, who is pending
- * and who holds quota. Everything that takes a struct by `take` owns it afterwards, whatever the result.
+ * The decision engine: events in, decisions out. Pure: no I/O, no threads, no clock but the one passed in, no
+ * dependence on addresses or hash order; the same history gives the same decisions (spec: the scheduling reference). It
+ * holds quotas, the cohort tree, who is pending and who holds quota. Everything that takes a struct by `take` owns it
+ * afterwards, whatever the result.
  *
- * Life of a decision: sl_engine_run() decides and at once counts the decision in its books ("assumed"). The caller commits it to the ledger,
- * writes it to the API, and the workload comes back through sl_engine_put_workload() with quota reserved (or evicted); a write that
- * failed is told with sl_engine_write_failed(), which takes it out of the books again and requeues.
+ * Life of a decision: sl_engine_run() decides and at once counts the decision in its books ("assumed"). The caller
+ * commits it to the ledger, writes it to the API, and the workload comes back through sl_engine_put_workload() with
+ * quota reserved (or evicted); a write that failed is told with sl_engine_write_failed(), which takes it out of the
+ * books again and requeues.
  */
 #ifndef SLUICE_QUOTA_ENGINE_ENGINE_H
 #define SLUICE_QUOTA_ENGINE_ENGINE_H
@@ -39,7 +41,8 @@ void sl_engine_put_localqueue(struct sl_engine *e, struct sl_localqueue *take);
 void sl_engine_del_localqueue(struct sl_engine *e, const char *ns, const char *name);
 void sl_engine_put_check(struct sl_engine *e, struct sl_admissioncheck *take);
 void sl_engine_del_check(struct sl_engine *e, const char *name);
-/* New or changed Workload, by uid (scheduling.md 8.7). A workload that holds quota in its own status counts from here on, whatever the quotas say. */
+/* New or changed Workload, by uid (scheduling.md 8.7). A workload that holds quota in its own status counts from here
+ * on, whatever the quotas say. */
 void sl_engine_put_workload(struct sl_engine *e, struct sl_workload *take, int64_t now_ms);
 void sl_engine_del_workload(struct sl_engine *e, const char *uid);
 /* The API write of an ADMIT or EVICT decision did not happen; gone: the workload does not exist any more. */
@@ -54,15 +57,15 @@ enum sl_decision_kind {
 struct sl_decision {
     enum sl_decision_kind kind;
     const struct sl_workload *workload; /* borrowed: valid until the next call that changes the engine */
-    const char *cq;                     /* ADMIT, PENDING: the ClusterQueue (PENDING: NULL when it does not exist); EVICT: the victim's */
+    const char *cq; /* ADMIT, PENDING: the ClusterQueue (PENDING: NULL when it does not exist); EVICT: the victim's */
     /* ADMIT */
     struct sl_admission *admission; /* owned by the list */
     bool borrows;                   /* some of it is above the queue's nominal quota */
     /* PENDING: reason of QuotaReserved=False; EVICT: reason of Preempted=True */
     const char *reason;
-    char *message;               /* owned by the list; NULL for ADMIT */
-    struct sl_json *requests;    /* PENDING: status.resourceRequests or NULL; owned by the list */
-    const char *preemptor_uid;   /* EVICT; owned by the list's text */
+    char *message;             /* owned by the list; NULL for ADMIT */
+    struct sl_json *requests;  /* PENDING: status.resourceRequests or NULL; owned by the list */
+    const char *preemptor_uid; /* EVICT; owned by the list's text */
     const char *preemptor_ns, *preemptor_name, *preemptor_cq;
 };
 struct sl_decisions {
@@ -70,27 +73,30 @@ struct sl_decisions {
     size_t n;
     void *text; /* owns the borrowed strings above */
 };
-/* Decides everything that can be decided now: cycles until nothing more changes, in bounded work (at most max_admissions admissions; 0: no
- * limit; *ret_more says that a limit was hit and the caller should come again). Comes to rest: without events a second run decides nothing. */
-void sl_engine_run(struct sl_engine *e, int64_t now_ms, size_t max_admissions, struct sl_decisions *ret, bool *ret_more);
+/* Decides everything that can be decided now: cycles until nothing more changes, in bounded work (at most
+ * max_admissions admissions; 0: no limit; *ret_more says that a limit was hit and the caller should come again). Comes
+ * to rest: without events a second run decides nothing. */
+void sl_engine_run(struct sl_engine *e, int64_t now_ms, size_t max_admissions, struct sl_decisions *ret,
+                   bool *ret_more);
 void sl_decisions_done(struct sl_decisions *d);
 /* Wall time at which a run is due without any event (a requeueAt that passes), or -1. */
 int64_t sl_engine_next_due_ms(const struct sl_engine *e);
 
 /* ---- reading (for statuses, metrics, recounts, explanations) ---- */
-struct sl_usage_row { /* one flavor and resource, in spec order of flavors, resources by name */
+struct sl_usage_row {              /* one flavor and resource, in spec order of flavors, resources by name */
     const char *flavor, *resource; /* borrowed from the engine */
     int64_t nominal, borrowing_limit, lending_limit; /* SL_UNLIMITED: none */
     int64_t reserved, used, borrowed_reserved, borrowed_used;
 };
 struct sl_queue_view {
     bool exists, active;
-    const char *inactive_reason; /* Active=False reason: Terminating, Stopped, FlavorNotFound, AdmissionCheckNotFound, AdmissionCheckInactive, CohortCycle */
+    const char *inactive_reason; /* Active=False reason: Terminating, Stopped, FlavorNotFound, AdmissionCheckNotFound,
+                                    AdmissionCheckInactive, CohortCycle */
     char *inactive_message;      /* owned; joins all causes; NULL when active */
     int32_t pending_active, pending_inadmissible, reserving, admitted;
     struct sl_usage_row *rows;
     size_t n_rows;
-    double weighted_share; /* fair sharing: share of the queue, +Inf possible */
+    double weighted_share;            /* fair sharing: share of the queue, +Inf possible */
     const char *cohort, *root_cohort; /* "" when none */
 };
 void sl_engine_clusterqueue_view(const struct sl_engine *e, const char *name, struct sl_queue_view *ret);
@@ -107,13 +113,16 @@ struct sl_cohort_view {
 void sl_engine_cohort_view(const struct sl_engine *e, const char *name, struct sl_cohort_view *ret);
 void sl_queue_view_done(struct sl_queue_view *v);
 void sl_cohort_view_done(struct sl_cohort_view *v);
-bool sl_engine_holds_quota(const struct sl_engine *e, const char *uid); /* assumed ones too */
+bool sl_engine_holds_quota(const struct sl_engine *e, const char *uid);             /* assumed ones too */
 size_t sl_engine_clusterqueue_holders(const struct sl_engine *e, const char *name); /* workloads that hold its quota */
-bool sl_engine_flavor_in_use(const struct sl_engine *e, const char *name); /* some ClusterQueue names it */
-/* Pending workloads of a ClusterQueue in order (api.md 7): uids into an array of borrowed pointers (free() the array). */
+bool sl_engine_flavor_in_use(const struct sl_engine *e, const char *name);          /* some ClusterQueue names it */
+/* Pending workloads of a ClusterQueue in order (api.md 7): uids into an array of borrowed pointers (free() the array).
+ */
 size_t sl_engine_pending(const struct sl_engine *e, const char *cq, const struct sl_workload ***ret);
-/* Why this workload waits: {"workload","clusterQueue","state","reason","message","podSets":[{"name","flavors":[{"flavor","resource","asked",
- * "nominal","usedHere","usedInCohort","borrowable","free","verdict","holders":[...]}]}],"smallestChange":"..."}; owned; NULL when unknown. */
+/* Why this workload waits:
+ * {"workload","clusterQueue","state","reason","message","podSets":[{"name","flavors":[{"flavor","resource","asked",
+ * "nominal","usedHere","usedInCohort","borrowable","free","verdict","holders":[...]}]}],"smallestChange":"..."}; owned;
+ * NULL when unknown. */
 struct sl_json *sl_engine_explain(const struct sl_engine *e, const char *uid);
 /* Aborts when a book does not add up (I1-I4 of the design); for tests and, sampled, for the daemon. */
 void sl_engine_check_invariants(const struct sl_engine *e);

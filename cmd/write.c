@@ -1,0 +1,265 @@
+/*
+ * Writes of Jobs and Workloads, and what their answers mean. One write at a time on an object; each carries the
+ * resourceVersion it was made for. A write that was refused or not answered is followed by a read: the newest state
+ * decides, and only then is a decision of the engine taken back, or found to have been written.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "manager.h"
+#include "sluice/api/conditions.h"
+#include "sluice/api/names.h"
+#include "sluice/base/log.h"
+#include "sluice/base/mem.h"
+
+#define JOB_CONTROLLER_SUFFIX "-kueue-controller"
+
+struct record *write_record(const struct write *w) {
+    return store_by_uid(w->job ? &w->m->jobs : &w->m->workloads, w->uid);
+}
+
+void write_free(struct write *w) {
+    lc_result_done(&w->result);
+    free(w->uid);
+    free(w->event_reason);
+    free(w->event_note);
+    free(w);
+}
+
+void emit_event(struct manager *m, const char *controller, const char *api_version, const char *kind,
+                const struct record *about, bool warning, const char *reason, const char *note) {
+    if (!m->events)
+        return;
+    SL_AUTO_JSON *regarding = sl_json_new_object();
+    sl_json_set_str(regarding, "apiVersion", api_version);
+    sl_json_set_str(regarding, "kind", kind);
+    struct sl_json *meta = sl_json_make_object(regarding, "metadata");
+    sl_json_set_str(meta, "namespace", about->ns);
+    sl_json_set_str(meta, "name", about->name);
+    sl_json_set_str(meta, "uid", about->uid);
+    sl_json_set_str(meta, "resourceVersion", about->rv);
+    sl_events_emit(m->events, controller, regarding, warning, reason, reason, note);
+}
+
+void job_event(struct manager *m, const struct record *job, bool warning, const char *reason, const char *note) {
+    SL_AUTO_FREE char *controller = sl_xprintf("%s%s", job->kind->integration, JOB_CONTROLLER_SUFFIX);
+    SL_AUTO_FREE char *api =
+        *job->kind->group ? sl_xprintf("%s/%s", job->kind->group, job->kind->version) : sl_xstrdup(job->kind->version);
+    emit_event(m, controller, api, job->kind->kind, job, warning, reason, note);
+}
+
+int64_t retry_delay_ms(unsigned retries) {
+    return retries > 8 ? 60000 : (int64_t)250 << retries;
+}
+
+static void reread(struct manager *m, struct record *r, bool job);
+
+static void written(void *payload, const struct sl_reply *reply) {
+    struct write *w = payload;
+    struct manager *m = w->m;
+    m->writes--;
+    struct record *r = write_record(w);
+    if (reply->code == SL_CANCELLED || !r) {
+        if (reply->code != SL_CANCELLED && !w->job && w->kind == WRITE_ADMIT)
+            sl_engine_write_failed(m->engine, w->uid, true);
+        write_free(w);
+        return;
+    }
+    bool decision = w->kind == WRITE_ADMIT || w->kind == WRITE_EVICT || w->kind == WRITE_PENDING;
+    r->busy = false;
+    r->deciding = false;
+    if (reply->code == 0) {
+        r->retries = 0;
+        if (w->kind == WRITE_ADMIT)
+            note_outcome(m, w->uid, SL_LEDGER_WRITTEN);
+        struct record *about = r;
+        if (!w->job) {
+            SL_AUTO_JSON *tree = record_tree(r);
+            struct sl_workload *view = decode_workload(m, r, tree);
+            if (view)
+                observe_result(m, r, view, &w->result);
+            sl_workload_free(view);
+        }
+        if (w->event_reason && w->job)
+            job_event(m, about, false, w->event_reason, w->event_note);
+        for (size_t i = 0; i < w->result.n_events; i++)
+            emit_event(m, decision ? "kueue-admission" : "kueue-workload-controller", SL_KUEUE_API, "Workload", about,
+                       w->result.events[i].warning, w->result.events[i].reason, w->result.events[i].note);
+        if (reply->object) {
+            if (w->job)
+                job_seen(m, r->kind, reply->object);
+            else
+                workload_seen(m, reply->object);
+        }
+        r = write_record(w);
+        if (r && decision)
+            feed_engine(m, r); /* also when the answer told nothing new */
+        if (r && w->job)
+            mark_dirty(m, r);
+        else if (r)
+            mark_pair(m, r);
+        write_free(w);
+        return;
+    }
+    if (reply->code != SL_CONFLICT && reply->code != SL_NOT_FOUND)
+        SL_LOG(WARN, "write failed, trying again", SL_STR("what", w->what), SL_OBJ("object", r->ns, r->name),
+               SL_I64("status", reply->status), SL_STR("error", reply->text));
+    if (decision && !reply->unknown)
+        note_outcome(m, w->uid, SL_LEDGER_REFUSED);
+    else if (decision)
+        note_outcome(m, w->uid, SL_LEDGER_UNKNOWN);
+    /* The newest state decides what to do: read it, and only then take the decision back (or find that it was written).
+     */
+    if (decision)
+        r->deciding = true;
+    r->retries++;
+    reread(m, r, w->job);
+    write_free(w);
+}
+
+static void reread_done(void *payload, const struct sl_reply *reply) {
+    struct write *w = payload;
+    struct manager *m = w->m;
+    m->writes--;
+    struct record *r = write_record(w);
+    if (reply->code == SL_CANCELLED || !r) {
+        write_free(w);
+        return;
+    }
+    r->busy = false;
+    r->reading = false;
+    bool was_deciding = r->deciding;
+    r->deciding = false;
+    if (reply->code == SL_NOT_FOUND) {
+        if (was_deciding)
+            sl_engine_write_failed(m->engine, w->uid, true);
+        m->engine_dirty = true;
+        if (!w->job) {
+            SL_AUTO_JSON *ghost = record_tree(r);
+            workload_gone(m, ghost);
+        } else {
+            SL_AUTO_JSON *ghost = record_tree(r);
+            job_gone(m, ghost);
+        }
+        write_free(w);
+        return;
+    }
+    if (reply->code) { /* nothing is known yet: ask again later */
+        r->busy = true;
+        r->deciding = was_deciding;
+        r->retries++;
+        set_deadline(m, r, manager_now(m) + retry_delay_ms(r->retries));
+        write_free(w);
+        return;
+    }
+    if (w->job)
+        job_seen(m, r->kind, reply->object);
+    else
+        workload_seen(m, reply->object);
+    r = write_record(w);
+    if (r && was_deciding) {
+        if (!r->holds)
+            sl_engine_write_failed(m->engine, r->uid, false);
+        feed_engine(m, r);
+        m->engine_dirty = true;
+    }
+    if (r && r->retries > 1)
+        set_deadline(m, r, manager_now(m) + retry_delay_ms(r->retries));
+    else if (r && w->job)
+        mark_dirty(m, r);
+    else if (r)
+        mark_pair(m, r);
+    write_free(w);
+}
+
+const struct sl_resource *resource_for(const struct record *r, bool job) {
+    if (!job)
+        return &sl_watched[SL_WATCHED_WORKLOADS];
+    for (size_t i = 0; i < SL_WATCHED__COUNT; i++) /* rows outlive the request */
+        if (!strcmp(sl_watched[i].plural, r->kind->resource) && !strcmp(sl_watched[i].group, r->kind->group))
+            return &sl_watched[i];
+    return NULL;
+}
+
+static void reread(struct manager *m, struct record *r, bool job) {
+    struct write *w = sl_xalloc(sizeof *w);
+    *w = (struct write){.m = m, .uid = sl_xstrdup(r->uid), .job = job, .what = "read"};
+    r->busy = true;
+    r->reading = true;
+    m->writes++;
+    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_GET,
+                                               .resource = resource_for(r, job),
+                                               .ns = r->ns,
+                                               .name = r->name,
+                                               .lane = SL_LANE_DECISION,
+                                               .done = reread_done,
+                                               .payload = w});
+}
+
+/* The reading failed too, and its time has come again. */
+void retry_read(struct manager *m, struct record *r) {
+    reread(m, r, r->kind != NULL);
+}
+
+/* Sends a merge patch of a record that nobody else is writing now; takes body. */
+struct write *send_patch(struct manager *m, struct record *r, bool job, const char *subresource, struct sl_json *take,
+                         const char *what) {
+    struct sl_json *meta = sl_json_make_object(take, "metadata");
+    sl_json_set_str(meta, "resourceVersion", r->rv);
+    sl_json_set_str(meta, "uid", r->uid);
+    struct write *w = sl_xalloc(sizeof *w);
+    *w = (struct write){.m = m, .uid = sl_xstrdup(r->uid), .job = job, .what = what};
+    r->busy = true;
+    m->writes++;
+    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_MERGE_PATCH,
+                                               .resource = resource_for(r, job),
+                                               .ns = r->ns,
+                                               .name = r->name,
+                                               .subresource = subresource,
+                                               .body = take,
+                                               .field_manager = job ? "sluice" : "kueue-admission",
+                                               .lane = SL_LANE_DECISION,
+                                               .done = written,
+                                               .payload = w});
+    return w;
+}
+
+bool write_status(struct manager *m, struct record *wl, const struct sl_json *tree, const struct sl_json *now,
+                  enum write_kind kind, struct lc_result *result) {
+    struct sl_json *patch = lc_status_patch(sl_json_get(tree, "status"), now);
+    if (!patch)
+        return false;
+    struct sl_json *body = sl_json_new_object();
+    sl_json_set(body, "status", patch);
+    static const char *const what[] = {"workload status", "admission", "eviction", "reason of waiting"};
+    struct write *w = send_patch(m, wl, false, "status", body, what[kind]);
+    w->kind = kind;
+    w->result = *result;
+    *result = (struct lc_result){.deadline_ms = -1};
+    wl->deciding = kind != WRITE_STATUS;
+    return true;
+}
+
+void send_delete(struct manager *m, struct record *r, bool job, const char *propagation, const char *reason,
+                 const char *note) {
+    struct write *w = sl_xalloc(sizeof *w);
+    *w = (struct write){.m = m,
+                        .uid = sl_xstrdup(r->uid),
+                        .job = job,
+                        .what = "delete",
+                        .event_reason = sl_xstrdup(reason),
+                        .event_note = sl_xstrdup(note)};
+    r->busy = true;
+    m->writes++;
+    SL_AUTO_FREE char *text =
+        sl_xprintf("{'preconditions':{'uid':'%s'},'propagationPolicy':'%s'}", r->uid, propagation);
+    sl_cluster_send(m->c, &(struct sl_request){.verb = SL_DELETE,
+                                               .resource = resource_for(r, job),
+                                               .ns = r->ns,
+                                               .name = r->name,
+                                               .body = sl_json_from(text),
+                                               .lane = SL_LANE_DECISION,
+                                               .done = written,
+                                               .payload = w});
+}
