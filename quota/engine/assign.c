@@ -28,7 +28,8 @@ static const struct sl_taint *untolerated(const struct sl_podset *p, const struc
 
 enum match { MATCH_NO, MATCH_YES, MATCH_ERROR };
 
-/* Only keys that the flavor itself has as labels count; a term without any of them makes the whole affinity say nothing. */
+/* Only keys that the flavor itself has as labels count; a term without any of them makes the whole affinity say
+ * nothing. */
 static enum match affinity(const struct sl_podset *p, const struct sl_labels *labels) {
     for (size_t i = 0; i < p->node_selector.n; i++) {
         const char *v = sl_labels_get(labels, p->node_selector.items[i].key);
@@ -131,7 +132,8 @@ static int simulate(struct walk *k, struct cell *c, int64_t v, int *ret_level) {
 
 static int verdict(struct walk *k, struct cell *c, int64_t request, int *ret_level) {
     int64_t before = placed(k->a, c), v = amt_add(before, request);
-    struct row row = {.ps = (uint16_t)k->ps, .flavor = c->flavor->name, .res = c->res, .cell = c, .asked = request, .before = before};
+    struct row row = {
+        .ps = (uint16_t)k->ps, .flavor = c->flavor->name, .res = c->res, .cell = c, .asked = request, .before = before};
     int mode;
     *ret_level = 0;
     if (v > c->ceil) {
@@ -203,8 +205,10 @@ static size_t start_of(const struct walk *k, size_t req) {
 /* One flavor for all requested resources of the group; false when none will do. first: the resource that asked. */
 static bool pick_flavor(struct walk *k, struct cqgroup *g, size_t first) {
     struct ps_assign *pa = k->pa;
-    size_t *reqs = arena_alloc(k->e->arena, pa->n * sizeof *reqs), *col = arena_alloc(k->e->arena, pa->n * sizeof *col), n = 0;
-    struct grade *now = arena_alloc(k->e->arena, pa->n * sizeof *now), *kept = arena_alloc(k->e->arena, pa->n * sizeof *kept);
+    size_t *reqs = arena_alloc(k->e->arena, pa->n * sizeof *reqs), *col = arena_alloc(k->e->arena, pa->n * sizeof *col),
+           n = 0;
+    struct grade *now = arena_alloc(k->e->arena, pa->n * sizeof *now),
+                 *kept = arena_alloc(k->e->arena, pa->n * sizeof *kept);
     for (size_t i = 0; i < pa->n; i++)
         if (group_of(k->q, pa->picks[i].res, &col[n]) == g)
             reqs[n++] = i;
@@ -290,7 +294,10 @@ static bool assign_podset(struct walk *k) {
         if (!g) {
             if (pa->picks[i].amount == 0 || k->e->config.ignore_undeclared)
                 continue;
-            trace_add(k->trace, (struct row){.ps = (uint16_t)k->ps, .verdict = ROW_UNDECLARED, .res = pa->picks[i].res, .asked = pa->picks[i].amount});
+            trace_add(k->trace, (struct row){.ps = (uint16_t)k->ps,
+                                             .verdict = ROW_UNDECLARED,
+                                             .res = pa->picks[i].res,
+                                             .asked = pa->picks[i].amount});
             return false;
         }
         if (!pick_flavor(k, g, i))
@@ -306,7 +313,8 @@ static size_t marks_of(const struct cq *q, const struct shape *s) {
     return n;
 }
 
-struct assignment *assign(struct sl_engine *e, struct wl *w, const int32_t *counts, bool use_bookmark, struct trace *trace) {
+struct assignment *assign(struct sl_engine *e, struct wl *w, const int32_t *counts, bool use_bookmark,
+                          struct trace *trace) {
     const struct shape *s = w->shape;
     struct assignment *a = arena_alloc(e->arena, sizeof *a);
     struct walk k = {.e = e, .w = w, .q = w->cq, .a = a, .trace = trace};
@@ -352,7 +360,9 @@ void bookmark_drop(struct wl *w) {
     w->bookmark = NULL;
 }
 
-bool bookmark_pending(const struct wl *w) { return w->bookmark != NULL; }
+bool bookmark_pending(const struct wl *w) {
+    return w->bookmark != NULL;
+}
 
 /* Remembers where the walks stopped; a bookmark that says "start over" everywhere is none. */
 void assignment_bookmark(struct sl_engine *e, struct wl *w, const struct assignment *a, uint64_t cycle) {

@@ -1,6 +1,6 @@
 /*
- * The scheduling cycle (scheduling reference, section 4). Everything inside one cycle happens on the live tree under the undo log; at
- * its end the log is rolled back and what was admitted is counted for good.
+ * The scheduling cycle (scheduling reference, section 4). Everything inside one cycle happens on the live tree under
+ * the undo log; at its end the log is rolled back and what was admitted is counted for good.
  */
 #include "model.h"
 
@@ -11,10 +11,20 @@
 #include "sluice/base/mem.h"
 #include "sluice/base/num.h"
 
-#define MAX_SAME_EVICTIONS 3 /* of one workload by another, while nothing changes from outside */
-#define MAX_IDLE_CYCLES 1000 /* cycles that only moved bookmarks */
+#define MAX_SAME_EVICTIONS 3    /* of one workload by another, while nothing changes from outside */
+#define MAX_IDLE_CYCLES    1000 /* cycles that only moved bookmarks */
 
-enum result { R_UNTOUCHED, R_ADMITTED, R_WAITING, R_NOFIT, R_NO_CANDIDATES, R_SKIPPED, R_REJECTED, R_MISPLACED, R_BLOCKED };
+enum result {
+    R_UNTOUCHED,
+    R_ADMITTED,
+    R_WAITING,
+    R_NOFIT,
+    R_NO_CANDIDATES,
+    R_SKIPPED,
+    R_REJECTED,
+    R_MISPLACED,
+    R_BLOCKED
+};
 enum progress { P_NONE, P_BOOKMARKS, P_REAL };
 
 struct cycle {
@@ -159,8 +169,8 @@ static bool fits(struct cycle *c, const struct entry *x) {
 }
 
 /*
- * Evicting again what was evicted before, or what evicted us, without anything new: only if the victim would not do the same to us once
- * we are in its place, and not for ever.
+ * Evicting again what was evicted before, or what evicted us, without anything new: only if the victim would not do the
+ * same to us once we are in its place, and not for ever.
  */
 static bool futile(struct cycle *c, const struct entry *x) {
     bool again = false;
@@ -176,8 +186,8 @@ static bool futile(struct cycle *c, const struct entry *x) {
 }
 
 /*
- * A victim may come back before its preemptor got in. When that has made the preemptor evict it a second time, it has to wait as long as it
- * would take what the preemptor, which is still to come in this cycle, needs.
+ * A victim may come back before its preemptor got in. When that has made the preemptor evict it a second time, it has
+ * to wait as long as it would take what the preemptor, which is still to come in this cycle, needs.
  */
 static bool held_back(struct cycle *c, const struct entry *x) {
     const struct wl *foe = x->wl->foe;
@@ -214,7 +224,8 @@ static struct sl_admission *admission_of(const struct wl *w, const struct assign
                 pa->flavors[at] = pa->flavors[at - 1];
                 at--;
             }
-            pa->flavors[at] = (struct sl_assigned_flavor){sl_xstrdup(x->res->name), sl_xstrdup(x->flavor->flavor->name), x->amount};
+            pa->flavors[at] =
+                (struct sl_assigned_flavor){sl_xstrdup(x->res->name), sl_xstrdup(x->flavor->flavor->name), x->amount};
         }
     }
     return ad;
@@ -378,7 +389,8 @@ static void requeue(struct cycle *c, struct entry *x) {
         q->sticky_generation = w->obj->generation;
     }
     bool strict = q->obj->strategy == SL_STRICT_FIFO;
-    bool stay = strict ? x->result != R_MISPLACED : x->result == R_WAITING || x->result == R_SKIPPED || x->result == R_BLOCKED;
+    bool stay =
+        strict ? x->result != R_MISPLACED : x->result == R_WAITING || x->result == R_SKIPPED || x->result == R_BLOCKED;
     if (stay || bookmark_pending(w))
         return;
     c->progress = P_REAL;
@@ -390,10 +402,6 @@ static void requeue(struct cycle *c, struct entry *x) {
     }
 }
 
-static int by_queue(const void *a, const void *b) {
-    return strcmp(((const struct entry *)a)->wl->cq->node.name, ((const struct entry *)b)->wl->cq->node.name);
-}
-
 static enum progress cycle(struct sl_engine *e, struct tree *t, size_t *left, bool *ret_full) {
     struct cycle c = {.e = e, .t = t, .left = left};
     t->cycle++;
@@ -403,7 +411,6 @@ static enum progress cycle(struct sl_engine *e, struct tree *t, size_t *left, bo
     c.entries = arena_alloc(e->arena, (heads + 1) * sizeof *c.entries);
     for (struct cq *q = t->ready; q; q = q->ready_next)
         c.entries[c.n++].wl = queue_head(q);
-    qsort(c.entries, c.n, sizeof *c.entries, by_queue);
     for (size_t i = 0; i < c.n; i++)
         c.entries[i].wl->entry = &c.entries[i];
     e->log_on = true;
@@ -433,7 +440,8 @@ static uint64_t mix(uint64_t h, uint64_t v) {
     return h * 0xff51afd7ed558ccdu;
 }
 
-/* Bookmarks of the heads: all that a cycle without real progress can have changed. Order of the ready list does not matter. */
+/* Bookmarks of the heads: all that a cycle without real progress can have changed. Order of the ready list does not
+ * matter. */
 static uint64_t state_of(const struct tree *t) {
     uint64_t sum = 0;
     for (const struct cq *q = t->ready; q; q = q->ready_next) {

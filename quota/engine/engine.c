@@ -63,7 +63,8 @@ static struct tree *take_dirty(struct sl_engine *e) {
     return t;
 }
 
-void sl_engine_run(struct sl_engine *e, int64_t now_ms, size_t max_admissions, struct sl_decisions *ret, bool *ret_more) {
+void sl_engine_run(struct sl_engine *e, int64_t now_ms, size_t max_admissions, struct sl_decisions *ret,
+                   bool *ret_more) {
     *ret = (struct sl_decisions){NULL, 0, arena_new()};
     e->out = ret;
     e->cap_out = 0;
@@ -83,7 +84,7 @@ void sl_engine_run(struct sl_engine *e, int64_t now_ms, size_t max_admissions, s
         wl_tell(e, e->retell_first);
     if (!more) /* before that, reasons would not be the last word */
         tell_all(e);
-    arena_reset(e->arena);
+    arena_trim(e->arena);
     e->out = NULL;
     if (ret_more)
         *ret_more = more;

@@ -81,7 +81,9 @@ static void groups_make(struct sl_engine *e, struct cq *q) {
     }
 }
 
-static const char *first_of(const char *have, const char *reason) { return have ? have : reason; }
+static const char *first_of(const char *have, const char *reason) {
+    return have ? have : reason;
+}
 
 const char *cq_inactive(const struct sl_engine *e, const struct cq *q, struct sl_buf *m) {
     const struct sl_clusterqueue *o = q->obj;
@@ -172,8 +174,9 @@ static bool same_groups(const struct sl_resource_group *a, size_t n_a, const str
                 return false;
             for (size_t i = 0; i < x->n; i++) {
                 const struct sl_quota *p = &x->quotas[i], *q = &y->quotas[i];
-                if (strcmp(p->resource, q->resource) != 0 || p->nominal != q->nominal || p->has_borrowing_limit != q->has_borrowing_limit ||
-                    p->has_lending_limit != q->has_lending_limit || (p->has_borrowing_limit && p->borrowing_limit != q->borrowing_limit) ||
+                if (strcmp(p->resource, q->resource) != 0 || p->nominal != q->nominal ||
+                    p->has_borrowing_limit != q->has_borrowing_limit || p->has_lending_limit != q->has_lending_limit ||
+                    (p->has_borrowing_limit && p->borrowing_limit != q->borrowing_limit) ||
                     (p->has_lending_limit && p->lending_limit != q->lending_limit))
                     return false;
             }
@@ -186,7 +189,8 @@ static bool same_selector(const struct sl_selector *a, const struct sl_selector 
     if (a->n != b->n)
         return false;
     for (size_t i = 0; i < a->n; i++) {
-        if (strcmp(a->items[i].key, b->items[i].key) != 0 || a->items[i].op != b->items[i].op || a->items[i].n != b->items[i].n)
+        if (strcmp(a->items[i].key, b->items[i].key) != 0 || a->items[i].op != b->items[i].op ||
+            a->items[i].n != b->items[i].n)
             return false;
         for (size_t v = 0; v < a->items[i].n; v++)
             if (strcmp(a->items[i].values[v], b->items[i].values[v]) != 0)
@@ -210,10 +214,11 @@ static bool same_checks(const struct sl_clusterqueue *a, const struct sl_cluster
 
 /* Equal in everything that decisions look at (a status change is no event). */
 static bool same_cq(const struct sl_clusterqueue *a, const struct sl_clusterqueue *b) {
-    return a->strategy == b->strategy && a->has_namespace_selector == b->has_namespace_selector && a->when_can_borrow == b->when_can_borrow &&
-           a->when_can_preempt == b->when_can_preempt && a->preference == b->preference &&
-           a->reclaim_within_cohort == b->reclaim_within_cohort && a->within_cluster_queue == b->within_cluster_queue &&
-           a->borrow_within_cohort == b->borrow_within_cohort && a->has_max_priority_threshold == b->has_max_priority_threshold &&
+    return a->strategy == b->strategy && a->has_namespace_selector == b->has_namespace_selector &&
+           a->when_can_borrow == b->when_can_borrow && a->when_can_preempt == b->when_can_preempt &&
+           a->preference == b->preference && a->reclaim_within_cohort == b->reclaim_within_cohort &&
+           a->within_cluster_queue == b->within_cluster_queue && a->borrow_within_cohort == b->borrow_within_cohort &&
+           a->has_max_priority_threshold == b->has_max_priority_threshold &&
            a->max_priority_threshold == b->max_priority_threshold && a->stop == b->stop && a->weight == b->weight &&
            a->deleting == b->deleting && !strcmp(a->cohort ? a->cohort : "", b->cohort ? b->cohort : "") &&
            same_selector(&a->namespace_selector, &b->namespace_selector) && same_checks(a, b);
@@ -245,13 +250,13 @@ void sl_engine_put_clusterqueue(struct sl_engine *e, struct sl_clusterqueue *tak
     }
     sl_clusterqueue_free(old);
     if (!old)
-        SL_MAP_EACH(&e->lqs, m) {
+        SL_MAP_EACH (&e->lqs, m) {
             struct lq *l = m->value;
             if (l->cq == q)
                 replace_all(e, l);
         }
     if (other && q->n_pending)
-        SL_MAP_EACH(&e->lqs, m) {
+        SL_MAP_EACH (&e->lqs, m) {
             struct lq *l = m->value;
             if (l->cq == q)
                 for (struct wl *w = l->wls; w; w = w->lq_next)
@@ -268,7 +273,7 @@ void sl_engine_del_clusterqueue(struct sl_engine *e, const char *name) {
     q->obj = NULL;
     cq_refresh_active(e, q);
     q->refs++;
-    SL_MAP_EACH(&e->lqs, m) {
+    SL_MAP_EACH (&e->lqs, m) {
         struct lq *l = m->value;
         if (l->cq == q)
             replace_all(e, l);
@@ -285,7 +290,8 @@ void sl_engine_del_clusterqueue(struct sl_engine *e, const char *name) {
 void sl_engine_put_cohort(struct sl_engine *e, struct sl_cohort *take) {
     struct cohort *c = cohort_ref(e, take->name);
     struct sl_cohort *old = c->obj;
-    bool changed = !old || old->weight != take->weight || strcmp(old->parent ? old->parent : "", take->parent ? take->parent : "") != 0 ||
+    bool changed = !old || old->weight != take->weight ||
+                   strcmp(old->parent ? old->parent : "", take->parent ? take->parent : "") != 0 ||
                    !same_groups(old->groups, old->n_groups, take->groups, take->n_groups);
     c->obj = take;
     sl_cohort_free(old);
@@ -323,7 +329,7 @@ static bool uses_flavor(const struct cq *q, const struct flv *f) {
 }
 
 static void flavor_changed(struct sl_engine *e, const struct flv *f) {
-    SL_MAP_EACH(&e->cqs, m) {
+    SL_MAP_EACH (&e->cqs, m) {
         struct cq *q = m->value;
         if (!uses_flavor(q, f))
             continue;
@@ -347,7 +353,8 @@ static bool same_flavor(const struct sl_flavor *a, const struct sl_flavor *b) {
             strcmp(a->taints[i].effect, b->taints[i].effect) != 0)
             return false;
     for (size_t i = 0; i < a->n_tolerations; i++)
-        if (strcmp(a->tolerations[i].key, b->tolerations[i].key) != 0 || strcmp(a->tolerations[i].op, b->tolerations[i].op) != 0 ||
+        if (strcmp(a->tolerations[i].key, b->tolerations[i].key) != 0 ||
+            strcmp(a->tolerations[i].op, b->tolerations[i].op) != 0 ||
             strcmp(a->tolerations[i].value, b->tolerations[i].value) != 0 ||
             strcmp(a->tolerations[i].effect, b->tolerations[i].effect) != 0)
             return false;
@@ -378,7 +385,7 @@ void sl_engine_del_flavor(struct sl_engine *e, const char *name) {
 }
 
 static void check_changed(struct sl_engine *e, const char *name) {
-    SL_MAP_EACH(&e->cqs, m) {
+    SL_MAP_EACH (&e->cqs, m) {
         struct cq *q = m->value;
         if (!q->obj)
             continue;
@@ -434,9 +441,10 @@ void sl_engine_put_namespace(struct sl_engine *e, const char *name, const struct
         n->labels.items[i].value = sl_xstrdup(labels->items[i].value);
     }
     trees_refresh(e);
-    SL_MAP_EACH(&e->cqs, m) {
+    SL_MAP_EACH (&e->cqs, m) {
         struct cq *q = m->value;
-        if (q->n_misplaced && q->obj && q->obj->has_namespace_selector && sl_selector_matches(&q->obj->namespace_selector, &n->labels)) {
+        if (q->n_misplaced && q->obj && q->obj->has_namespace_selector &&
+            sl_selector_matches(&q->obj->namespace_selector, &n->labels)) {
             queue_flush_misplaced(e, q);
             raise_flush(e, &q->node);
         }
@@ -452,15 +460,15 @@ void sl_engine_del_namespace(struct sl_engine *e, const char *name) {
     free(n);
 }
 
-
 /* ---- the end ---- */
 
 void queues_free(struct sl_engine *e) {
-    SL_MAP_EACH(&e->cqs, m) {
+    SL_MAP_EACH (&e->cqs, m) {
         struct cq *q = m->value;
         for (uint32_t i = 0; i < q->cap_table; i++)
             if (q->table[i]) {
                 shape_unref(e, q->table[i]->shape);
+                free(q->table[i]->text);
                 free(q->table[i]->heap);
                 free(q->table[i]);
             }
@@ -476,7 +484,7 @@ void queues_free(struct sl_engine *e) {
         free(q);
     }
     sl_map_done(&e->cqs, NULL);
-    SL_MAP_EACH(&e->cohorts, m) {
+    SL_MAP_EACH (&e->cohorts, m) {
         struct cohort *c = m->value;
         sl_cohort_free(c->obj);
         c->node.parent = NULL;
@@ -484,23 +492,24 @@ void queues_free(struct sl_engine *e) {
         free(c);
     }
     sl_map_done(&e->cohorts, NULL);
-    SL_MAP_EACH(&e->flavors, m) {
+    SL_MAP_EACH (&e->flavors, m) {
         struct flv *f = m->value;
         sl_flavor_free(f->obj);
         free(f->name);
         free(f);
     }
     sl_map_done(&e->flavors, NULL);
-    SL_MAP_EACH(&e->resources, m) {
+    SL_MAP_EACH (&e->resources, m) {
         struct res *r = m->value;
         free(r->name);
         free(r);
     }
     sl_map_done(&e->resources, NULL);
     sl_map_done(&e->shapes, NULL);
-    SL_MAP_EACH(&e->checks, m) sl_admissioncheck_free(m->value);
+    SL_MAP_EACH (&e->checks, m)
+        sl_admissioncheck_free(m->value);
     sl_map_done(&e->checks, NULL);
-    SL_MAP_EACH(&e->namespaces, m) {
+    SL_MAP_EACH (&e->namespaces, m) {
         struct ns *n = m->value;
         sl_labels_done(&n->labels);
         free(n->name);

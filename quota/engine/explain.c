@@ -29,8 +29,9 @@ static struct tops *tops_of(struct sl_engine *e, struct cell *c) {
                     continue;
                 t->n++;
                 size_t at = t->n_top < SL_COUNT(t->top) ? t->n_top++ : SL_COUNT(t->top);
-                while (at > 0 && (t->top[at - 1].amount < v ||
-                                  (t->top[at - 1].amount == v && strcmp(t->top[at - 1].wl->obj->uid, w->obj->uid) > 0))) {
+                while (at > 0 &&
+                       (t->top[at - 1].amount < v ||
+                        (t->top[at - 1].amount == v && strcmp(t->top[at - 1].wl->obj->uid, w->obj->uid) > 0))) {
                     if (at < SL_COUNT(t->top))
                         t->top[at] = t->top[at - 1];
                     at--;
@@ -47,7 +48,9 @@ static struct tops *tops_of(struct sl_engine *e, struct cell *c) {
     return t;
 }
 
-static const char *amount_text(const struct res *r, int64_t v, char *text) { return sl_amount_format_people(r->name, v, text); }
+static const char *amount_text(const struct res *r, int64_t v, char *text) {
+    return sl_amount_format_people(r->name, v, text);
+}
 
 /* ---- text of one evaluation ---- */
 
@@ -57,10 +60,12 @@ static void say_row(struct sl_engine *e, const struct row *r, struct sl_buf *b) 
     case ROW_FITS: return;
     case ROW_MISSING_FLAVOR: sl_buf_printf(b, "flavor %s: does not exist", r->flavor); return;
     case ROW_TAINT:
-        sl_buf_printf(b, "flavor %s: taint %s%s%s:%s is not tolerated", r->flavor, r->taint->key, *r->taint->value ? "=" : "",
-                      r->taint->value, r->taint->effect);
+        sl_buf_printf(b, "flavor %s: taint %s%s%s:%s is not tolerated", r->flavor, r->taint->key,
+                      *r->taint->value ? "=" : "", r->taint->value, r->taint->effect);
         return;
-    case ROW_AFFINITY: sl_buf_printf(b, "flavor %s: its node labels do not match the node selector or affinity", r->flavor); return;
+    case ROW_AFFINITY:
+        sl_buf_printf(b, "flavor %s: its node labels do not match the node selector or affinity", r->flavor);
+        return;
     case ROW_BAD_AFFINITY: sl_buf_printf(b, "flavor %s: the node affinity cannot be read", r->flavor); return;
     case ROW_UNDECLARED:
         sl_buf_printf(b, "%s: asks %s, but no resource group of the ClusterQueue covers it", r->res->name,
@@ -78,8 +83,8 @@ static void say_row(struct sl_engine *e, const struct row *r, struct sl_buf *b) 
     sl_buf_printf(b, "flavor %s, %s: asks %s", r->flavor, r->res->name, amount_text(r->res, r->asked, t1));
     if (r->before)
         sl_buf_printf(b, " after %s for earlier pod sets", amount_text(r->res, r->before, t4));
-    sl_buf_printf(b, ", free %s (nominal %s, borrowable %s)", amount_text(r->res, free_now, t2), amount_text(r->res, r->cell->nom, t3),
-                  amount_text(r->res, max0(amt_sub(free_now, own)), t4));
+    sl_buf_printf(b, ", free %s (nominal %s, borrowable %s)", amount_text(r->res, free_now, t2),
+                  amount_text(r->res, r->cell->nom, t3), amount_text(r->res, max0(amt_sub(free_now, own)), t4));
     const struct tops *t = tops_of(e, r->cell);
     for (size_t i = 0; i < t->n_top; i++)
         sl_buf_printf(b, "%s%s/%s %s", i ? ", " : ", held by ", t->top[i].wl->obj->ns, t->top[i].wl->obj->name,
@@ -126,7 +131,8 @@ static void say_asked(const struct wl *w, struct sl_buf *b) {
             for (size_t c = 0; c < q->node.n_cells; c++)
                 if (q->node.cells[c]->res == r)
                     nominal = amt_add(nominal, q->node.cells[c]->nom);
-            sl_buf_printf(b, "%s%s %s (nominal quota %s)", sep, r->name, amount_text(r, sum, t1), amount_text(r, nominal, t2));
+            sl_buf_printf(b, "%s%s %s (nominal quota %s)", sep, r->name, amount_text(r, sum, t1),
+                          amount_text(r, nominal, t2));
             sep = ", ";
         }
 }
@@ -160,8 +166,12 @@ static void say_evaluated(struct sl_engine *e, struct wl *w, struct saying *s) {
     evaluate(e, w, s);
     switch ((enum wl_why)w->why) {
     case WHY_WAITS_VICTIMS: sl_buf_puts(&s->text, "Waits for preempted workloads to release their quota; "); break;
-    case WHY_OVERLAP: sl_buf_puts(&s->text, "The workloads it could preempt are being preempted by another workload; "); break;
-    case WHY_RETURN: sl_buf_puts(&s->text, "What it may preempt would preempt it in return, so nothing is preempted; "); break;
+    case WHY_OVERLAP:
+        sl_buf_puts(&s->text, "The workloads it could preempt are being preempted by another workload; ");
+        break;
+    case WHY_RETURN:
+        sl_buf_puts(&s->text, "What it may preempt would preempt it in return, so nothing is preempted; ");
+        break;
     case WHY_HELD: sl_buf_puts(&s->text, "The workload that preempted it goes first; "); break;
     case WHY_LOST:
         if (s->a->mode == MODE_FIT)
@@ -210,7 +220,10 @@ static void say(struct sl_engine *e, struct wl *w, struct saying *s) {
     switch ((enum wl_why)w->why) {
     case WHY_REJECTED: sl_buf_printf(b, "Not valid: %s", w->obj->rejected ? w->obj->rejected : ""); return;
     case WHY_CHECK: sl_buf_puts(b, "An admission check asked for a retry or rejected it"); return;
-    case WHY_NAMESPACE: sl_buf_printf(b, "Namespace %s does not match the namespaceSelector of ClusterQueue %s", w->obj->ns, w->cq->node.name); return;
+    case WHY_NAMESPACE:
+        sl_buf_printf(b, "Namespace %s does not match the namespaceSelector of ClusterQueue %s", w->obj->ns,
+                      w->cq->node.name);
+        return;
     case WHY_PODS_READY:
         s->reason = "Waiting";
         sl_buf_puts(b, "Waits until all admitted workloads have their pods ready");
@@ -234,19 +247,57 @@ static uint64_t hash_text(const char *reason, const char *text) {
     return h ? h : 1;
 }
 
+/* Equal workloads share the tree. */
 static struct sl_json *requests_of(const struct wl *w) {
+    struct shape *shape = w->shape;
+    if (shape->requests)
+        return sl_json_ref(shape->requests);
     struct sl_json *list = sl_json_new_array();
     char t[SL_QUANTITY_TEXT];
-    for (size_t p = 0; p < w->shape->n_ps; p++) {
+    for (size_t p = 0; p < shape->n_ps; p++) {
         struct sl_json *o = sl_json_new_object();
         sl_json_set_str(o, "name", w->obj->podsets[p].name);
         struct sl_json *r = sl_json_make_object(o, "resources");
-        for (size_t i = 0; i < w->shape->ps[p].n_reqs; i++)
-            sl_json_set_str(r, w->shape->ps[p].reqs[i].res->name,
-                            sl_amount_format(w->shape->ps[p].reqs[i].res->name, w->shape->ps[p].reqs[i].total, t));
+        for (size_t i = 0; i < shape->ps[p].n_reqs; i++)
+            sl_json_set_str(r, shape->ps[p].reqs[i].res->name,
+                            sl_amount_format(shape->ps[p].reqs[i].res->name, shape->ps[p].reqs[i].total, t));
         sl_json_append(list, o);
     }
-    return list;
+    shape->requests = list;
+    return sl_json_ref(list);
+}
+
+static void tell(struct sl_engine *e, struct wl *w, const char *reason, const char *text, uint64_t hash) {
+    w->told_ms = e->now_ms;
+    w->told_ver = w->cq && w->cq->node.tree ? w->cq->node.tree->usage_ver : 0;
+    if (hash == w->told)
+        return;
+    w->told = hash;
+    struct sl_decision *d = decide(e, SL_DECIDE_PENDING, w);
+    d->cq = w->cq ? w->cq->node.name : NULL;
+    d->reason = reason;
+    d->message = sl_xstrdup(text);
+    d->requests = requests_of(w);
+}
+
+/* Members of a class that wait behind another one all hear the same. */
+static bool tell_follower(struct sl_engine *e, struct wl *w) {
+    struct klass *k = w->klass;
+    const struct lq *l = w->lq;
+    if (w->where != WL_QUEUED || was_tried(w) || !w->cq->active || !l->obj || l->obj->deleting ||
+        l->obj->stop != SL_STOP_NONE)
+        return false;
+    if (k->text_run != e->run) {
+        struct saying s = {.text = SL_BUF_INIT(MESSAGE_MAX)};
+        say(e, w, &s);
+        free(k->text);
+        k->text = sl_xstrdup(sl_buf_text(&s.text));
+        k->text_hash = hash_text(s.reason, k->text);
+        k->text_run = e->run;
+        saying_done(&s);
+    }
+    tell(e, w, "Pending", k->text, k->text_hash);
+    return true;
 }
 
 void tell_all(struct sl_engine *e) {
@@ -254,33 +305,23 @@ void tell_all(struct sl_engine *e) {
     while (e->tell_first) {
         struct wl *w = e->tell_first;
         wl_tell_off(e, w);
+        if (tell_follower(e, w))
+            continue;
         struct saying s = {.text = SL_BUF_INIT(MESSAGE_MAX)};
         say(e, w, &s);
-        if (s.text.failed) { /* too long: what fits is still true */
-            s.text.failed = false;
-            sl_buf_puts(&s.text, " ...");
-            s.text.failed = false;
-        }
-        uint64_t h = hash_text(s.reason, sl_buf_text(&s.text));
-        w->told_ms = e->now_ms;
-        w->told_ver = w->cq && w->cq->node.tree ? w->cq->node.tree->usage_ver : 0;
-        if (h != w->told) {
-            w->told = h;
-            struct sl_decision *d = decide(e, SL_DECIDE_PENDING, w);
-            d->cq = w->cq ? w->cq->node.name : NULL;
-            d->reason = s.reason;
-            d->message = sl_xstrdup(sl_buf_text(&s.text));
-            d->requests = requests_of(w);
-        }
+        s.text.failed = false; /* too long: what fits is still true */
+        tell(e, w, s.reason, sl_buf_text(&s.text), hash_text(s.reason, sl_buf_text(&s.text)));
         saying_done(&s);
     }
 }
 
 /* ---- evictions ---- */
 
-static const char *const target_names[] = {"InClusterQueue", "InCohortReclamation", "InCohortReclaimWhileBorrowing", "InCohortFairSharing"};
+static const char *const target_names[] = {"InClusterQueue", "InCohortReclamation", "InCohortReclaimWhileBorrowing",
+                                           "InCohortFairSharing"};
 static const char *const target_causes[] = {"prioritization in the ClusterQueue", "reclamation within the cohort",
-                                            "reclamation within the cohort while borrowing", "Fair Sharing within the cohort"};
+                                            "reclamation within the cohort while borrowing",
+                                            "Fair Sharing within the cohort"};
 
 static const char *keep_text(struct sl_engine *e, const char *s) {
     if (!s)
@@ -302,8 +343,9 @@ static void say_path(const struct node *n, struct sl_buf *b) {
 
 void decide_evict(struct sl_engine *e, struct wl *by, struct wl *victim, uint8_t reason) {
     SL_AUTO_BUF b = SL_BUF_INIT(MESSAGE_MAX);
-    sl_buf_printf(&b, "Preempted to accommodate workload %s/%s (UID: %s, JobUID: %s) due to %s; preemptor path: ", by->obj->ns,
-                  by->obj->name, by->obj->uid, by->obj->job_uid ? by->obj->job_uid : "UNKNOWN", target_causes[reason]);
+    sl_buf_printf(
+        &b, "Preempted to accommodate workload %s/%s (UID: %s, JobUID: %s) due to %s; preemptor path: ", by->obj->ns,
+        by->obj->name, by->obj->uid, by->obj->job_uid ? by->obj->job_uid : "UNKNOWN", target_causes[reason]);
     say_path(&by->cq->node, &b);
     sl_buf_puts(&b, "; preemptee path: ");
     say_path(&victim->cq->node, &b);
@@ -319,8 +361,9 @@ void decide_evict(struct sl_engine *e, struct wl *by, struct wl *victim, uint8_t
 
 /* ---- explain ---- */
 
-static const char *const verdict_names[] = {"fits", "flavor missing", "taint not tolerated", "affinity does not match", "above the maximum",
-                                            "not enough", "not covered", "affinity cannot be read"};
+static const char *const verdict_names[] = {
+    "fits",       "flavor missing", "taint not tolerated",    "affinity does not match", "above the maximum",
+    "not enough", "not covered",    "affinity cannot be read"};
 
 static void set_amount(struct sl_json *o, const char *key, const struct res *r, int64_t v) {
     char t[SL_QUANTITY_TEXT];
@@ -415,8 +458,9 @@ static void smallest_change(struct sl_engine *e, struct wl *w, const struct trac
     for (size_t i = 0; i < t->n; i++) {
         const struct row *r = &t->rows[i];
         if (r->cell && (r->verdict == ROW_SHORT || r->verdict == ROW_OVER_CEILING) && limit_is_it(e, w, r->cell)) {
-            sl_buf_printf(b, "%sborrowingLimit of %s in flavor %s of ClusterQueue %s is raised by %s", sep, r->res->name, r->flavor,
-                          w->cq->node.name, amount_text(r->res, amt_sub(amt_add(r->before, r->asked), cell_available(r->cell)), t1));
+            sl_buf_printf(b, "%sborrowingLimit of %s in flavor %s of ClusterQueue %s is raised by %s", sep,
+                          r->res->name, r->flavor, w->cq->node.name,
+                          amount_text(r->res, amt_sub(amt_add(r->before, r->asked), cell_available(r->cell)), t1));
             sep = ", or ";
             break;
         }
@@ -433,9 +477,11 @@ static void smallest_change(struct sl_engine *e, struct wl *w, const struct trac
             size_t n = 0;
             double part = 0;
             for (size_t k = 0; k < t->n; k++)
-                if (t->rows[k].ps == p && t->rows[k].cell && !strcmp(t->rows[k].flavor, t->rows[i].flavor) && t->rows[k].verdict != ROW_FITS) {
+                if (t->rows[k].ps == p && t->rows[k].cell && !strcmp(t->rows[k].flavor, t->rows[i].flavor) &&
+                    t->rows[k].verdict != ROW_FITS) {
                     n++;
-                    part += (double)(t->rows[k].before + t->rows[k].asked - cell_available(t->rows[k].cell)) / (double)(t->rows[k].asked + 1);
+                    part += (double)(t->rows[k].before + t->rows[k].asked - cell_available(t->rows[k].cell)) /
+                            (double)(t->rows[k].asked + 1);
                 }
             if (n && (n < best_n || (n == best_n && part < best_part))) {
                 best = t->rows[i].flavor;
@@ -447,7 +493,8 @@ static void smallest_change(struct sl_engine *e, struct wl *w, const struct trac
             const struct row *r = &t->rows[k];
             if (r->ps != p || !r->cell || strcmp(r->flavor, best) != 0 || r->verdict == ROW_FITS)
                 continue;
-            sl_buf_printf(b, "%s%s more %s in flavor %s", and, amount_text(r->res, amt_sub(amt_add(r->before, r->asked), cell_available(r->cell)), t1),
+            sl_buf_printf(b, "%s%s more %s in flavor %s", and,
+                          amount_text(r->res, amt_sub(amt_add(r->before, r->asked), cell_available(r->cell)), t1),
                           r->res->name, r->flavor);
             and = " and ";
         }
@@ -455,7 +502,8 @@ static void smallest_change(struct sl_engine *e, struct wl *w, const struct trac
     if (!b->len)
         for (size_t i = 0; i < t->n && !b->len; i++) {
             if (t->rows[i].verdict == ROW_TAINT)
-                sl_buf_printf(b, "a toleration for the taint %s of flavor %s", t->rows[i].taint->key, t->rows[i].flavor);
+                sl_buf_printf(b, "a toleration for the taint %s of flavor %s", t->rows[i].taint->key,
+                              t->rows[i].flavor);
             else if (t->rows[i].verdict == ROW_MISSING_FLAVOR)
                 sl_buf_printf(b, "ResourceFlavor %s is created", t->rows[i].flavor);
             else if (t->rows[i].verdict == ROW_UNDECLARED)

@@ -126,8 +126,12 @@ static void ungroup(struct order *o) {
         o->fqs[i].cq->fq = NULL;
 }
 
-static struct wl *first_of(const struct fq *q) { return q->items[q->next]; }
-static bool has_more(const struct fq *q) { return q && q->next < q->n; }
+static struct wl *first_of(const struct fq *q) {
+    return q->items[q->next];
+}
+static bool has_more(const struct fq *q) {
+    return q && q->next < q->n;
+}
 
 /* One step down: the CQ to attack below this Cohort, or the Cohort to look into next, or nothing. */
 static struct node *best_child(struct order *o, struct node *cohort) {
@@ -145,7 +149,8 @@ static struct node *best_child(struct order *o, struct node *cohort) {
                 continue;
             }
             int c = cq ? share_compare(&d, &cq_share) : 1;
-            if (c > 0 || (c == 0 && candidate_order(s->e, s->cq, first_of(cq_of(k)->fq), first_of(cq_of(cq)->fq)) < 0)) {
+            if (c > 0 ||
+                (c == 0 && candidate_order(s->e, s->cq, first_of(cq_of(k)->fq), first_of(cq_of(cq)->fq)) < 0)) {
                 cq = k;
                 cq_share = d;
             }
@@ -201,7 +206,9 @@ static bool take(struct psearch *s, struct wl *w, uint8_t reason) {
     return search_room(s, true);
 }
 
-static bool infinite(const struct share *s) { return isinf(share_value(s)); }
+static bool infinite(const struct share *s) {
+    return isinf(share_value(s));
+}
 
 /* Candidates of a CQ that borrows, as long as the strategy does not allow to take one. True: there is room. */
 static bool attack(struct psearch *s, struct fq *q, struct wl **retry, size_t *n_retry) {

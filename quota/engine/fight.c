@@ -1,6 +1,6 @@
 /*
- * Evictions that would be undone. Without care two workloads can evict each other for ever, or a victim can come back before the one
- * it was evicted for. docs/termination.md has the argument.
+ * Evictions that would be undone. Without care two workloads can evict each other for ever, or a victim can come back
+ * before the one it was evicted for. docs/termination.md has the argument.
  */
 #include "model.h"
 

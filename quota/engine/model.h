@@ -1,6 +1,7 @@
 /*
- * Inside the engine: the quota tree, the queues and the books. Everything is owned by struct sl_engine and linked by pointers;
- * outcomes never depend on addresses. Names follow the scheduling reference (docs/termination.md explains when it comes to rest).
+ * Inside the engine: the quota tree, the queues and the books. Everything is owned by struct sl_engine and linked by
+ * pointers; outcomes never depend on addresses. Names follow the scheduling reference (docs/termination.md explains
+ * when it comes to rest).
  */
 #ifndef SLUICE_ENGINE_MODEL_H
 #define SLUICE_ENGINE_MODEL_H
@@ -35,6 +36,7 @@ struct cell { /* one flavor and resource at one node */
     int64_t admitted; /* CQ: the part of U that belongs to admitted workloads */
     uint32_t refs;    /* CQ: workloads and LocalQueue counters that point here */
     uint32_t mark;
+    uint32_t over;     /* children that use more than their quota */
     struct tops *tops; /* root cells: the largest holders, found in this run */
     uint64_t tops_run;
 };
@@ -56,8 +58,8 @@ struct node {
     struct cell **cells; /* by key */
     size_t n_cells, cap_cells;
     double weight;
-    int height; /* 0 for a CQ */
-    int depth;  /* 0 for a root */
+    int height;             /* 0 for a CQ */
+    int depth;              /* 0 for a root */
     uint32_t mark, on_path; /* scratch of searches: equal to the engine's mark when set */
     struct entry *best;
     struct tree *tree; /* NULL: below a cycle */
@@ -75,9 +77,9 @@ struct tree { /* a root with everything below it: what one cycle looks at */
     struct cq **cqs; /* by name */
     size_t n_cqs;
     uint64_t cycle;
-    uint64_t epoch;      /* moves with every event from outside */
-    uint64_t usage_ver;  /* moves with every change of usage or quotas */
-    uint32_t n_nodes;    /* the tree goes with its last node */
+    uint64_t epoch;     /* moves with every event from outside */
+    uint64_t usage_ver; /* moves with every change of usage or quotas */
+    uint32_t n_nodes;   /* the tree goes with its last node */
     bool dirty, flush;
     struct tree *next_dirty;
     struct cq *ready; /* CQs with something in the heap */
@@ -89,7 +91,7 @@ struct tree { /* a root with everything below it: what one cycle looks at */
 };
 
 struct cohort {
-    struct node node; /* first */
+    struct node node;      /* first */
     struct sl_cohort *obj; /* NULL: only referenced */
 };
 
@@ -115,11 +117,12 @@ struct shape { /* everything that equal workloads share: requests, placement, pr
         struct shape_req {
             struct res *res;
             int64_t per_pod, total; /* total = per_pod * count, saturating */
-        } *reqs; /* by rank, then name */
+        } * reqs;                   /* by rank, then name */
         size_t n_reqs;
         bool simple; /* no tolerations, selectors or affinity */
     } * ps;
-    bool partial; /* some pod set may shrink */
+    bool partial;             /* some pod set may shrink */
+    struct sl_json *requests; /* as a status shows them; made when first needed */
 };
 
 enum wl_where { WL_NOWHERE, WL_QUEUED, WL_SOLO, WL_MISPLACED, WL_BACKOFF, WL_HOLDING };
@@ -163,8 +166,8 @@ struct wl {
     struct use *use; /* while holding */
     int64_t ts;      /* queue timestamp */
     int64_t reserved_ms;
-    uint64_t seq;     /* order of reservations */
-    uint64_t told;    /* hash of what it was told */
+    uint64_t seq;  /* order of reservations */
+    uint64_t told; /* hash of what it was told */
     int64_t told_ms;
     uint64_t told_ver;
     struct wl *tell_prev, *tell_next;
@@ -173,11 +176,11 @@ struct wl {
     struct wl *foe_prev, *foe_next, *victims;
     struct entry *entry; /* in the cycle that runs */
     uint64_t fought;     /* epoch in which it last evicted or was evicted */
-    uint32_t pos;     /* in the class heap, the holders, the solo list or the backoff heap */
+    uint32_t pos;        /* in the class heap, the holders, the solo list or the backoff heap */
     uint16_t n_use;
     uint8_t where, why, tell; /* tell: 0 no, 1 at the end of the run, 2 when the interval is over */
-    bool assumed;  /* decided here, not yet seen in the API */
-    bool observed; /* the API's object held quota when last seen */
+    bool assumed;             /* decided here, not yet seen in the API */
+    bool observed;            /* the API's object held quota when last seen */
     bool evict_sent;
     bool admitted; /* counts as admitted in the books */
     bool counted_admitted;
@@ -194,7 +197,8 @@ struct klass { /* equal workloads of one CQ */
     bool parked;  /* all of it is inadmissible until something changes */
     uint8_t why;
     struct wl *rep; /* whose verdict parked it */
-    uint64_t parked_ver;
+    char *text;     /* what its members that were not tried are told; valid in one run */
+    uint64_t text_run, text_hash;
 };
 
 struct holder {
@@ -227,7 +231,7 @@ struct cq {
     uint32_t n_admitted, n_pending, n_inadmissible;
     struct cq *ready_prev, *ready_next;
     bool is_ready;
-    struct fq *fq;       /* scratch of the fair search */
+    struct fq *fq; /* scratch of the fair search */
 };
 
 struct lq {
@@ -270,7 +274,7 @@ struct sl_engine {
     size_t n_trees, cap_trees;
     struct undo *undo;
     size_t n_undo, cap_undo;
-    bool log_on; /* usage changes are for undo_to */
+    bool log_on;         /* usage changes are for undo_to */
     struct wl **backoff; /* heap by requeue time */
     uint32_t n_backoff, cap_backoff;
     struct wl *tell_first, *tell_last;     /* at the end of this run */
@@ -289,6 +293,7 @@ struct arena *arena_new(void);
 void arena_free(struct arena *a);
 void *arena_alloc(struct arena *a, size_t size); /* zeroed */
 void arena_reset(struct arena *a);
+void arena_trim(struct arena *a); /* reset, and nearly all memory given back */
 
 /* ---- names.c ---- */
 struct res *res_ref(struct sl_engine *e, const char *name);
@@ -299,7 +304,9 @@ int res_order(const struct res *a, const struct res *b);
 struct ns *ns_get(struct sl_engine *e, const char *name);
 
 /* ---- amounts ---- */
-static inline int64_t max0(int64_t v) { return v > 0 ? v : 0; }
+static inline int64_t max0(int64_t v) {
+    return v > 0 ? v : 0;
+}
 static inline int64_t amt_add(int64_t a, int64_t b) {
     if (a == SL_UNLIMITED || b == SL_UNLIMITED)
         return SL_UNLIMITED;
@@ -320,19 +327,33 @@ static inline int64_t amt_sub(int64_t a, int64_t b) {
 }
 
 /* ---- tree.c ---- */
-static inline struct cq *cq_of(struct node *n) { return (struct cq *)(void *)n; }
-static inline struct cohort *cohort_of(struct node *n) { return (struct cohort *)(void *)n; }
-static inline uint64_t cell_key(const struct flv *f, const struct res *r) { return (uint64_t)f->id << 32 | r->id; }
-static inline int64_t cell_local(const struct cell *c) { return max0(amt_sub(c->L, c->U)); }
+static inline struct cq *cq_of(struct node *n) {
+    return (struct cq *)(void *)n;
+}
+static inline struct cohort *cohort_of(struct node *n) {
+    return (struct cohort *)(void *)n;
+}
+static inline uint64_t cell_key(const struct flv *f, const struct res *r) {
+    return (uint64_t)f->id << 32 | r->id;
+}
+static inline int64_t cell_local(const struct cell *c) {
+    return max0(amt_sub(c->L, c->U));
+}
 struct cell *node_cell(const struct node *n, uint64_t key); /* NULL when there is none */
 struct cell *node_cell_make(struct sl_engine *e, struct node *n, struct flv *f, struct res *r);
 int64_t cell_available_raw(const struct cell *c);
-static inline int64_t cell_available(const struct cell *c) { return max0(cell_available_raw(c)); }
-static inline bool cell_borrows_with(const struct cell *c, int64_t v) { return (c->node->is_cq ? c->nom : c->S) < amt_add(c->U, v); }
+static inline int64_t cell_available(const struct cell *c) {
+    return max0(cell_available_raw(c));
+}
+static inline bool cell_borrows_with(const struct cell *c, int64_t v) {
+    return (c->node->is_cq ? c->nom : c->S) < amt_add(c->U, v);
+}
 int cell_fit_level(const struct cell *c, int64_t v, bool *ret_smaller);
 void usage_push(struct sl_engine *e, struct cell *c, int64_t v); /* logged for undo_to */
 void usage_pull(struct sl_engine *e, struct cell *c, int64_t v);
-static inline size_t undo_mark(const struct sl_engine *e) { return e->n_undo; }
+static inline size_t undo_mark(const struct sl_engine *e) {
+    return e->n_undo;
+}
 void undo_to(struct sl_engine *e, size_t mark);
 void node_init(struct node *n, const char *name, bool is_cq);
 void node_done(struct sl_engine *e, struct node *n);
@@ -381,7 +402,8 @@ void wl_tell_off(struct sl_engine *e, struct wl *w);
 /* ---- events.c ---- */
 void raise_flush(struct sl_engine *e, struct node *n);
 void cq_refresh_active(struct sl_engine *e, struct cq *q);
-const char *cq_inactive(const struct sl_engine *e, const struct cq *q, struct sl_buf *message); /* reason or NULL; message may be NULL */
+const char *cq_inactive(const struct sl_engine *e, const struct cq *q,
+                        struct sl_buf *message); /* reason or NULL; message may be NULL */
 void cq_unref(struct sl_engine *e, struct cq *q);
 void cq_sweep(struct sl_engine *e, struct cq *q);
 struct cq *cq_get(struct sl_engine *e, const char *name);
@@ -418,7 +440,16 @@ struct assignment {
     struct use *usage;
     size_t n_usage;
 };
-enum row_verdict { ROW_FITS, ROW_MISSING_FLAVOR, ROW_TAINT, ROW_AFFINITY, ROW_OVER_CEILING, ROW_SHORT, ROW_UNDECLARED, ROW_BAD_AFFINITY };
+enum row_verdict {
+    ROW_FITS,
+    ROW_MISSING_FLAVOR,
+    ROW_TAINT,
+    ROW_AFFINITY,
+    ROW_OVER_CEILING,
+    ROW_SHORT,
+    ROW_UNDECLARED,
+    ROW_BAD_AFFINITY
+};
 struct row { /* what an evaluation met, for messages */
     uint8_t verdict, mode;
     uint16_t ps;
@@ -433,7 +464,8 @@ struct trace {
     size_t n, cap;
 };
 /* counts: per pod set, NULL for the full ones. */
-struct assignment *assign(struct sl_engine *e, struct wl *w, const int32_t *counts, bool use_bookmark, struct trace *trace);
+struct assignment *assign(struct sl_engine *e, struct wl *w, const int32_t *counts, bool use_bookmark,
+                          struct trace *trace);
 void assignment_bookmark(struct sl_engine *e, struct wl *w, const struct assignment *a, uint64_t cycle);
 bool bookmark_pending(const struct wl *w);
 void bookmark_drop(struct wl *w);
@@ -462,8 +494,8 @@ struct psearch {
     size_t n_T, cap_T;
     bool pushed; /* fair sharing: R is in the books */
 };
-struct targets find_targets(struct sl_engine *e, struct wl *w, const struct use *R, size_t n_R, struct cell *const *contested,
-                            size_t n_contested);
+struct targets find_targets(struct sl_engine *e, struct wl *w, const struct use *R, size_t n_R,
+                            struct cell *const *contested, size_t n_contested);
 struct targets assignment_targets(struct sl_engine *e, struct wl *w, const struct assignment *a);
 bool wl_evicted(const struct wl *w);
 bool policy_allows(enum sl_preempt_policy policy, const struct wl *preemptor, const struct wl *candidate);
@@ -478,8 +510,8 @@ struct targets fair_targets(struct psearch *s);
 
 /* ---- fight.c: nobody is evicted for nothing (docs/termination.md) ---- */
 void fight_begin(struct sl_engine *e, struct tree *t, struct wl *by, struct wl *victim); /* by evicts victim */
-void fight_over(struct wl *by);       /* it was admitted, or does not wait for its victims any more */
-void fight_forget(struct wl *w);      /* it goes, or got its quota back */
+void fight_over(struct wl *by);  /* it was admitted, or does not wait for its victims any more */
+void fight_forget(struct wl *w); /* it goes, or got its quota back */
 unsigned fight_rounds(const struct tree *t, const struct wl *by, const struct wl *victim, unsigned *ret_same_way);
 bool fight_returns(struct sl_engine *e, struct wl *w, const struct assignment *a, const struct targets *t);
 

@@ -11,19 +11,29 @@ struct chunk {
     size_t used, cap;
     _Alignas(16) unsigned char data[];
 };
+#define CHUNK 30000 /* frees below the size at which the allocator tidies up everything */
+
 struct arena {
-    struct chunk *first;
+    struct chunk *first; /* the one in use, then older ones */
+    struct chunk *spare;
 };
 
-struct arena *arena_new(void) { return sl_xalloc(sizeof(struct arena)); }
+struct arena *arena_new(void) {
+    return sl_xalloc(sizeof(struct arena));
+}
+
+static void chunks_free(struct chunk *c) {
+    for (struct chunk *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+}
 
 void arena_free(struct arena *a) {
     if (!a)
         return;
-    for (struct chunk *c = a->first, *next; c; c = next) {
-        next = c->next;
-        free(c);
-    }
+    chunks_free(a->first);
+    chunks_free(a->spare);
     free(a);
 }
 
@@ -31,11 +41,16 @@ void *arena_alloc(struct arena *a, size_t size) {
     size = (size + 15) & ~(size_t)15;
     struct chunk *c = a->first;
     if (!c || c->cap - c->used < size) {
-        size_t cap = size > 65536 ? size : 65536;
-        c = malloc(sizeof *c + cap);
-        SL_ASSERT(c);
+        if (size <= CHUNK && a->spare) {
+            c = a->spare;
+            a->spare = c->next;
+        } else {
+            size_t cap = size > CHUNK ? size : CHUNK;
+            c = malloc(sizeof *c + cap);
+            SL_ASSERT(c);
+            c->cap = cap;
+        }
         c->used = 0;
-        c->cap = cap;
         c->next = a->first;
         a->first = c;
     }
@@ -45,21 +60,26 @@ void *arena_alloc(struct arena *a, size_t size) {
     return p;
 }
 
-/* Keeps one chunk so that a quiet engine allocates nothing. */
+/* Keeps what is of the usual size, so that a busy engine does not allocate; sl_engine_run gives it back. */
 void arena_reset(struct arena *a) {
-    struct chunk *keep = NULL;
     for (struct chunk *c = a->first, *next; c; c = next) {
         next = c->next;
-        if (!keep && c->cap == 65536)
-            keep = c;
-        else
+        if (c->cap != CHUNK) {
             free(c);
+            continue;
+        }
+        c->next = a->spare;
+        a->spare = c;
     }
-    a->first = keep;
-    if (keep) {
-        keep->next = NULL;
-        keep->used = 0;
-    }
+    a->first = NULL;
+}
+
+void arena_trim(struct arena *a) {
+    arena_reset(a);
+    if (!a->spare)
+        return;
+    chunks_free(a->spare->next);
+    a->spare->next = NULL;
 }
 
 static uint64_t fnv1a(const char *s) {
@@ -119,4 +139,6 @@ int res_order(const struct res *a, const struct res *b) {
     return strcmp(a->name, b->name);
 }
 
-struct ns *ns_get(struct sl_engine *e, const char *name) { return sl_map_get(&e->namespaces, name); }
+struct ns *ns_get(struct sl_engine *e, const char *name) {
+    return sl_map_get(&e->namespaces, name);
+}

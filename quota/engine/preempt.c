@@ -73,7 +73,8 @@ bool search_room(struct psearch *s, bool allow_borrow) {
         push_request(s, false);
     bool room = true;
     for (size_t i = 0; i < s->n_R && room; i++)
-        room = (allow_borrow || !cell_borrows_with(s->R[i].cell, s->R[i].amount)) && s->R[i].amount <= cell_available(s->R[i].cell);
+        room = (allow_borrow || !cell_borrows_with(s->R[i].cell, s->R[i].amount)) &&
+               s->R[i].amount <= cell_available(s->R[i].cell);
     if (s->pushed)
         push_request(s, true);
     return room;
@@ -128,7 +129,8 @@ static void classify(struct cands *c, struct cq *q, struct node *meet, bool adva
     const struct sl_clusterqueue *own = s->cq->obj;
     for (uint32_t i = 0; i < q->n_holders; i++) {
         struct wl *w = q->holders[i].wl;
-        if (w->removed || !policy_allows(own->reclaim_within_cohort, s->wl, w) || !wl_contests(w, s->contested, s->n_contested))
+        if (w->removed || !policy_allows(own->reclaim_within_cohort, s->wl, w) ||
+            !wl_contests(w, s->contested, s->n_contested))
             continue;
         struct cand x = {w, meet, KIND_HIERARCHICAL, 0, TARGET_RECLAIM};
         if (!advantage) {
@@ -148,6 +150,16 @@ static void classify(struct cands *c, struct cq *q, struct node *meet, bool adva
     }
 }
 
+/* Whether any child of the node is over its quota in what is contested; if not, nobody below can be a candidate. */
+static bool any_over(const struct psearch *s, const struct node *n) {
+    for (size_t i = 0; i < s->n_contested; i++) {
+        const struct cell *c = node_cell(n, s->contested[i]->key);
+        if (c && c->over)
+            return true;
+    }
+    return false;
+}
+
 static void walk_down(struct cands *c, struct node *meet, const struct node *below, bool advantage) {
     struct psearch *s = c->s;
     struct node **stack = NULL; /* depth is whatever users build */
@@ -156,6 +168,8 @@ static void walk_down(struct cands *c, struct node *meet, const struct node *bel
     stack[n++] = meet;
     while (n) {
         struct node *x = stack[--n];
+        if (!any_over(s, x))
+            continue;
         for (size_t i = 0; i < x->n_kids; i++) {
             struct node *k = x->kids[i];
             if (k == below || (k->is_cq && !cq_of(k)->active) || within_quota(k, s->contested, s->n_contested))
@@ -224,7 +238,8 @@ static struct targets classical(struct psearch *s) {
     const struct sl_clusterqueue *own = s->cq->obj;
     for (uint32_t i = 0; i < s->cq->n_holders; i++) {
         struct wl *w = s->cq->holders[i].wl;
-        if (!w->removed && policy_allows(own->within_cluster_queue, s->wl, w) && wl_contests(w, s->contested, s->n_contested))
+        if (!w->removed && policy_allows(own->within_cluster_queue, s->wl, w) &&
+            wl_contests(w, s->contested, s->n_contested))
             cand_add(&c, (struct cand){w, NULL, KIND_OWN, 2, TARGET_OWN});
     }
     collect_others(&c);
@@ -264,9 +279,10 @@ static struct targets classical(struct psearch *s) {
 
 /* ---- entry points ---- */
 
-struct targets find_targets(struct sl_engine *e, struct wl *w, const struct use *R, size_t n_R, struct cell *const *contested,
-                            size_t n_contested) {
-    struct psearch s = {.e = e, .wl = w, .cq = w->cq, .R = R, .n_R = n_R, .contested = contested, .n_contested = n_contested};
+struct targets find_targets(struct sl_engine *e, struct wl *w, const struct use *R, size_t n_R,
+                            struct cell *const *contested, size_t n_contested) {
+    struct psearch s = {
+        .e = e, .wl = w, .cq = w->cq, .R = R, .n_R = n_R, .contested = contested, .n_contested = n_contested};
     return e->config.fair_sharing ? fair_targets(&s) : classical(&s);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Waiting workloads. Equal workloads of a ClusterQueue form a class with a heap of its own, and the queue is a heap of classes: when one
- * workload cannot be placed, all its equals become inadmissible, and later return, in one step.
+ * Waiting workloads. Equal workloads of a ClusterQueue form a class with a heap of its own, and the queue is a heap of
+ * classes: when one workload cannot be placed, all its equals become inadmissible, and later return, in one step.
  */
 #include "model.h"
 
@@ -57,7 +57,9 @@ static void klass_down(struct klass *k, uint32_t i) {
 
 /* ---- heap of the queue ---- */
 
-static bool klass_before(const struct klass *a, const struct klass *b) { return wl_before(a->heap[0], b->heap[0]); }
+static bool klass_before(const struct klass *a, const struct klass *b) {
+    return wl_before(a->heap[0], b->heap[0]);
+}
 
 static void heap_up(struct cq *q, uint32_t i) {
     struct klass *k = q->heap[i];
@@ -115,7 +117,9 @@ static void heap_remove(struct cq *q, struct klass *k) {
 
 /* ---- classes of a queue, by shape ---- */
 
-static uint32_t slot_of(const struct cq *q, uint32_t id) { return (id * 2654435761u) & (q->cap_table - 1); }
+static uint32_t slot_of(const struct cq *q, uint32_t id) {
+    return (id * 2654435761u) & (q->cap_table - 1);
+}
 
 static void table_place(struct cq *q, struct klass *k) {
     uint32_t i = slot_of(q, k->shape->id);
@@ -171,6 +175,7 @@ static void klass_free(struct sl_engine *e, struct klass *k) {
     if (k->parked)
         q->n_parked--;
     shape_unref(e, k->shape);
+    free(k->text);
     free(k->heap);
     free(k);
 }
@@ -367,7 +372,6 @@ void queue_park_class(struct sl_engine *e, struct klass *k, struct wl *rep, enum
     k->parked = true;
     k->why = (uint8_t)why;
     k->rep = rep;
-    k->parked_ver = q->node.tree->usage_ver;
     q->n_parked++;
     q->n_inadmissible += k->n;
     cq_ready_sync(q);

@@ -1,6 +1,7 @@
 /*
- * The quota tree: one cell per node, flavor and resource, linked to the cell above. Structure changes only mark nodes; trees_refresh()
- * recomputes the trees concerned before anything reads them, so that a thousand queues can be declared at the price of one rebuild.
+ * The quota tree: one cell per node, flavor and resource, linked to the cell above. Structure changes only mark nodes;
+ * trees_refresh() recomputes the trees concerned before anything reads them, so that a thousand queues can be declared
+ * at the price of one rebuild.
  */
 #include "model.h"
 
@@ -68,6 +69,14 @@ int64_t cell_available_raw(const struct cell *c) {
     return amt_add(cell_local(c), p);
 }
 
+/* Every change of a usage, so that the parent knows how many of its children are over their quota. */
+static void set_usage(struct cell *c, int64_t u) {
+    bool was = c->U > c->S, is = u > c->S;
+    c->U = u;
+    if (was != is && c->up)
+        c->up->over += is ? 1u : (uint32_t)-1;
+}
+
 static void log_usage(struct sl_engine *e, struct cell *c) {
     if (!e->log_on)
         return;
@@ -79,7 +88,7 @@ void usage_push(struct sl_engine *e, struct cell *c, int64_t v) {
     for (;;) {
         int64_t la = cell_local(c);
         log_usage(e, c);
-        c->U = amt_add(c->U, v);
+        set_usage(c, amt_add(c->U, v));
         if (!c->up || v <= la)
             return;
         v = amt_sub(v, la);
@@ -91,7 +100,7 @@ void usage_pull(struct sl_engine *e, struct cell *c, int64_t v) {
     for (;;) {
         int64_t st = amt_sub(c->U, c->L);
         log_usage(e, c);
-        c->U = amt_sub(c->U, v);
+        set_usage(c, amt_sub(c->U, v));
         if (!c->up || st <= 0)
             return;
         if (st < v)
@@ -103,7 +112,7 @@ void usage_pull(struct sl_engine *e, struct cell *c, int64_t v) {
 void undo_to(struct sl_engine *e, size_t mark) {
     while (e->n_undo > mark) {
         e->n_undo--;
-        e->undo[e->n_undo].cell->U = e->undo[e->n_undo].u;
+        set_usage(e->undo[e->n_undo].cell, e->undo[e->n_undo].u);
     }
 }
 
@@ -298,6 +307,7 @@ static void reset_node(struct node *n) {
         c->S = c->nom;
         c->declared = c->own;
         c->up = NULL;
+        c->over = 0;
         if (!n->is_cq)
             c->U = 0;
     }
@@ -322,6 +332,7 @@ static void compute_up(struct sl_engine *e, struct node *n) {
         c->up->declared |= c->declared;
         c->up->S = amt_add(c->up->S, amt_sub(c->S, c->L));
         c->up->U = amt_add(c->up->U, max0(amt_sub(c->U, c->L)));
+        c->up->over += c->U > c->S;
     }
 }
 
@@ -463,7 +474,8 @@ void tree_dirty(struct sl_engine *e, struct tree *t) {
 
 /* ---- shares ---- */
 
-/* Ceiling of the flavor and resource as seen at node n, which may have no cell of its own: then nothing limits it below the next one up. */
+/* Ceiling of the flavor and resource as seen at node n, which may have no cell of its own: then nothing limits it below
+ * the next one up. */
 static int64_t ceiling_at(const struct node *n, uint64_t key) {
     for (; n; n = n->parent) {
         struct cell *c = node_cell(n, key);
@@ -487,7 +499,9 @@ static int64_t lend_to_children(struct node *n, const struct res *r) {
     return sum;
 }
 
-static int64_t borrowed_in(const struct cell *c) { return c->declared ? max0(amt_sub(c->U, c->S)) : 0; }
+static int64_t borrowed_in(const struct cell *c) {
+    return c->declared ? max0(amt_sub(c->U, c->S)) : 0;
+}
 
 struct share node_share(const struct node *n) {
     struct share s = {0, n->weight, false};

@@ -30,7 +30,9 @@ static struct sl_usage_row row_of(const struct cell *c, bool cohort) {
     return r;
 }
 
-static const char *root_name(const struct node *n) { return n->parent && n->tree ? n->tree->root->name : ""; }
+static const char *root_name(const struct node *n) {
+    return n->parent && n->tree ? n->tree->root->name : "";
+}
 
 static void queue_rows(const struct cq *q, struct sl_queue_view *v) {
     for (size_t g = 0; g < q->n_groups; g++)
@@ -88,7 +90,8 @@ void sl_engine_localqueue_view(const struct sl_engine *e, const char *ns, const 
         return;
     ret->exists = true;
     for (const struct wl *w = l->wls; w; w = w->lq_next) {
-        if (w->where == WL_NOWHERE && !(l->cq && l->cq->obj) && l->obj->stop == SL_STOP_NONE && !l->obj->deleting && wl_queueable(w->obj)) {
+        if (w->where == WL_NOWHERE && !(l->cq && l->cq->obj) && l->obj->stop == SL_STOP_NONE && !l->obj->deleting &&
+            wl_queueable(w->obj)) {
             ret->pending_inadmissible++; /* it waits for a ClusterQueue that does not exist */
             continue;
         }
@@ -169,7 +172,7 @@ size_t sl_engine_clusterqueue_holders(const struct sl_engine *e, const char *nam
 }
 
 bool sl_engine_flavor_in_use(const struct sl_engine *e, const char *name) {
-    SL_MAP_EACH(&e->cqs, m) {
+    SL_MAP_EACH (&e->cqs, m) {
         const struct cq *q = m->value;
         for (size_t g = 0; g < q->n_groups; g++)
             for (size_t f = 0; f < q->groups[g].n_flavors; f++)
@@ -236,15 +239,17 @@ static void check_node(struct sl_engine *e, struct node *n) {
         if (n->is_cq || !n->tree)
             continue;
         int64_t used = 0, quota = c->nom;
+        uint32_t over = 0;
         for (size_t k = 0; k < n->n_kids; k++) {
             const struct cell *x = node_cell(n->kids[k], c->key);
             if (!x)
                 continue;
             used = amt_add(used, max0(amt_sub(x->U, x->L)));
             quota = amt_add(quota, amt_sub(x->S, x->L));
+            over += x->U > x->S;
         }
         SL_ASSERT(used == c->U || c->U == SL_UNLIMITED || used == SL_UNLIMITED);
-        SL_ASSERT(quota == c->S);
+        SL_ASSERT(quota == c->S && over == c->over);
     }
 }
 
@@ -288,15 +293,16 @@ static void check_queue(struct cq *q) {
 void sl_engine_check_invariants(const struct sl_engine *ce) {
     struct sl_engine *e = refreshed(ce);
     SL_ASSERT(!e->log_on && e->n_undo == 0);
-    SL_MAP_EACH(&e->cohorts, m) check_node(e, m->value);
+    SL_MAP_EACH (&e->cohorts, m)
+        check_node(e, m->value);
     uint32_t holding = 0, not_ready = 0;
-    SL_MAP_EACH(&e->cqs, m) {
+    SL_MAP_EACH (&e->cqs, m) {
         struct cq *q = m->value;
         check_node(e, &q->node);
         check_queue(q);
         holding += q->n_holders;
     }
-    SL_MAP_EACH(&e->workloads, m) {
+    SL_MAP_EACH (&e->workloads, m) {
         const struct wl *w = m->value;
         holding -= w->where == WL_HOLDING;
         not_ready += w->where == WL_HOLDING && w->not_ready;

@@ -1,4 +1,5 @@
-/* What the engine keeps of a workload: its shape (shared by equal ones), its place in the books, and whether it has to be told something. */
+/* What the engine keeps of a workload: its shape (shared by equal ones), its place in the books, and whether it has to
+ * be told something. */
 #include "model.h"
 
 #include <stdlib.h>
@@ -146,6 +147,7 @@ void shape_unref(struct sl_engine *e, struct shape *s) {
         free(s->ps[i].reqs);
     }
     free(s->ps);
+    sl_json_unref(s->requests);
     free(s->key);
     free(s);
 }
@@ -183,11 +185,15 @@ static void lq_count(struct lq *l, struct cell *c, int64_t reserved, int64_t use
     }
 }
 
-static void use_add(struct sl_engine *e, struct wl *w, struct cq *q, const char *flavor, const char *resource, int64_t amount) {
-    struct flv *f = flv_ref(e, flavor);
-    struct res *r = res_ref(e, resource);
-    struct cell *c = node_cell(&q->node, cell_key(f, r));
+static void use_add(struct sl_engine *e, struct wl *w, struct cq *q, const char *flavor, const char *resource,
+                    int64_t amount) {
+    struct cell *c = NULL;
+    for (size_t i = 0; i < q->node.n_cells && !c; i++)
+        if (!strcmp(q->node.cells[i]->res->name, resource) && !strcmp(q->node.cells[i]->flavor->name, flavor))
+            c = q->node.cells[i];
     if (!c) { /* quota that the queue does not list any more still counts */
+        struct flv *f = flv_ref(e, flavor);
+        struct res *r = res_ref(e, resource);
         c = node_cell_make(e, &q->node, f, r);
         for (struct node *n = &q->node; n->parent && n->tree; n = n->parent) {
             struct cell *below = node_cell(n, c->key);
@@ -197,9 +203,9 @@ static void use_add(struct sl_engine *e, struct wl *w, struct cq *q, const char 
                 break;
         }
         node_stale(e, &q->node); /* ceilings of the new cells */
+        flv_unref(e, f);
+        res_unref(e, r);
     }
-    flv_unref(e, f);
-    res_unref(e, r);
     for (size_t i = 0; i < w->n_use; i++)
         if (w->use[i].cell == c) {
             w->use[i].amount = amt_add(w->use[i].amount, amount);

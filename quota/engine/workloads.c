@@ -9,13 +9,17 @@
 /* ---- LocalQueues ---- */
 
 static struct lq *lq_get(struct sl_engine *e, const char *ns, const char *name) {
-    SL_AUTO_FREE char *key = sl_xprintf("%s/%s", ns, name);
-    struct lq *l = sl_map_get(&e->lqs, key);
+    size_t a = strlen(ns), b = strlen(name);
+    SL_GROW(e->key, e->cap_key, a + b + 2);
+    memcpy(e->key, ns, a);
+    e->key[a] = '/';
+    memcpy(e->key + a + 1, name, b + 1);
+    struct lq *l = sl_map_get(&e->lqs, e->key);
     if (!l) {
         l = sl_xalloc(sizeof *l);
         l->ns = sl_xstrdup(ns);
         l->name = sl_xstrdup(name);
-        l->key = SL_TAKE(key);
+        l->key = sl_xstrdup(e->key);
         sl_map_set(&e->lqs, l->key, l);
     }
     return l;
@@ -59,9 +63,10 @@ static void lq_detach(struct sl_engine *e, struct wl *w) {
 /* ---- where a pending workload waits ---- */
 
 bool wl_queueable(const struct sl_workload *o) {
-    bool on_hold = o->quota_reserved.status == SL_TRI_FALSE && o->quota_reserved.reason && !strcmp(o->quota_reserved.reason, "OnHold");
-    return !o->gated && o->finished.status != SL_TRI_TRUE && o->active && !o->deleting && o->quota_reserved.status != SL_TRI_TRUE &&
-           !on_hold && o->waiting_for_replacement.status != SL_TRI_TRUE;
+    bool on_hold = o->quota_reserved.status == SL_TRI_FALSE && o->quota_reserved.reason &&
+                   !strcmp(o->quota_reserved.reason, "OnHold");
+    return !o->gated && o->finished.status != SL_TRI_TRUE && o->active && !o->deleting &&
+           o->quota_reserved.status != SL_TRI_TRUE && !on_hold && o->waiting_for_replacement.status != SL_TRI_TRUE;
 }
 
 static void set_cq(struct sl_engine *e, struct wl *w, struct cq *q) {
@@ -121,7 +126,8 @@ void sl_engine_put_localqueue(struct sl_engine *e, struct sl_localqueue *take) {
     trees_refresh(e);
     struct lq *l = lq_get(e, take->ns, take->name);
     struct sl_localqueue *old = l->obj;
-    bool same = old && old->stop == take->stop && old->deleting == take->deleting && !strcmp(old->cq ? old->cq : "", take->cq ? take->cq : "");
+    bool same = old && old->stop == take->stop && old->deleting == take->deleting &&
+                !strcmp(old->cq ? old->cq : "", take->cq ? take->cq : "");
     l->obj = take;
     sl_localqueue_free(old);
     if (same)
@@ -160,7 +166,9 @@ static bool holds(const struct sl_workload *o) {
            !o->deleting;
 }
 
-static bool same_text(const char *a, const char *b) { return !strcmp(a ? a : "", b ? b : ""); }
+static bool same_text(const char *a, const char *b) {
+    return !strcmp(a ? a : "", b ? b : "");
+}
 
 static bool same_condition(const struct sl_condition_view *a, const struct sl_condition_view *b) {
     return a->status == b->status && a->since_ms == b->since_ms && same_text(a->reason, b->reason);
@@ -356,7 +364,7 @@ void sl_engine_write_failed(struct sl_engine *e, const char *uid, bool gone) {
 }
 
 void workloads_free(struct sl_engine *e) {
-    SL_MAP_EACH(&e->workloads, m) {
+    SL_MAP_EACH (&e->workloads, m) {
         struct wl *w = m->value;
         free(w->use);
         free(w->bookmark);
@@ -365,7 +373,7 @@ void workloads_free(struct sl_engine *e) {
         free(w);
     }
     sl_map_done(&e->workloads, NULL);
-    SL_MAP_EACH(&e->lqs, m) {
+    SL_MAP_EACH (&e->lqs, m) {
         struct lq *l = m->value;
         sl_localqueue_free(l->obj);
         free(l->uses);

@@ -1,7 +1,7 @@
 /*
- * What a decision costs: workloads of a few shapes in many ClusterQueues, admitted, finished and followed by the next ones. Prints CPU per
- * admission (events included: created, seen admitted, finished, deleted) and memory per waiting workload, and how both grow.
- * bench_engine [workloads [queues]]; without arguments the table.
+ * What a decision costs: workloads of a few shapes in many ClusterQueues, admitted, finished and followed by the next
+ * ones. Prints CPU per admission (events included: created, seen admitted, finished, deleted) and memory per waiting
+ * workload, and how both grow. bench_engine [workloads [queues]]; without arguments the table.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -93,8 +93,8 @@ struct running {
     size_t until;
 };
 
-static void act(struct sl_engine *e, struct sl_decisions *d, size_t queues, struct running *ring, size_t *n_ring, size_t round, struct figures *f,
-                int64_t now) {
+static void act(struct sl_engine *e, struct sl_decisions *d, size_t queues, struct running *ring, size_t *n_ring,
+                size_t round, struct figures *f, int64_t now) {
     struct sl_workload **puts = sl_xalloc((2 * d->n + 1) * sizeof *puts);
     size_t n = 0;
     for (size_t k = 0; k < d->n; k++) {
@@ -179,13 +179,13 @@ static struct figures measure(size_t workloads, size_t queues, size_t per_cohort
 
 static void row(size_t workloads, size_t queues, size_t per_cohort) {
     struct figures f = measure(workloads, queues, per_cohort);
-    printf("%9zu %7zu %10zu %12zu %10zu %9zu %14.2f %14.0f\n", workloads, queues, per_cohort, f.admissions, f.evictions, f.reasons,
-           f.us_per_admission, f.bytes_per_workload);
+    printf("%9zu %7zu %10zu %12zu %10zu %9zu %14.2f %14.0f\n", workloads, queues, per_cohort, f.admissions, f.evictions,
+           f.reasons, f.us_per_admission, f.bytes_per_workload);
 }
 
 int main(int argc, char **argv) {
-    printf("%9s %7s %10s %12s %10s %9s %14s %14s\n", "workloads", "queues", "per cohort", "admissions", "evictions", "reasons", "us/admission",
-           "bytes/workload");
+    printf("%9s %7s %10s %12s %10s %9s %14s %14s\n", "workloads", "queues", "per cohort", "admissions", "evictions",
+           "reasons", "us/admission", "bytes/workload");
     if (argc > 1) {
         size_t queues = argc > 2 ? strtoul(argv[2], NULL, 10) : 1000;
         row(strtoul(argv[1], NULL, 10), queues, 6);

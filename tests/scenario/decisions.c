@@ -1,4 +1,5 @@
-/* Recorded decisions: every stable scenario agrees step by step, every other one settles; the books add up after each round. */
+/* Recorded decisions: every stable scenario agrees step by step, every other one settles; the books add up after each
+ * round. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +27,8 @@ static void play_file(const char *path, bool fair, size_t expected) {
         const char *nl = memchr(at, '\n', (size_t)(end - at));
         size_t len = nl ? (size_t)(nl - at) : (size_t)(end - at);
         SL_AUTO_JSON *scenario = NULL, *result = NULL;
-        if (sl_json_parse(at, len, 4u << 20, &scenario, &err) || sl_scenario_play(scenario, &config, &result, &stats, &err))
+        if (sl_json_parse(at, len, 4u << 20, &scenario, &err) ||
+            sl_scenario_play(scenario, &config, &result, &stats, &err))
             fail_msg("%s: %s", path, err.text);
         SL_AUTO_FREE char *d = sl_scenario_difference(scenario, result);
         if (d) {

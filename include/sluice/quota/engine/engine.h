@@ -64,7 +64,8 @@ struct sl_decision {
     /* PENDING: reason of QuotaReserved=False; EVICT: reason of Preempted=True */
     const char *reason;
     char *message;             /* owned by the list; NULL for ADMIT */
-    struct sl_json *requests;  /* PENDING: status.resourceRequests or NULL; owned by the list */
+    struct sl_json *requests;  /* PENDING: status.resourceRequests or NULL; owned by the list,
+                                  shared between workloads: copy before changing */
     const char *preemptor_uid; /* EVICT; owned by the list's text */
     const char *preemptor_ns, *preemptor_name, *preemptor_cq;
 };
