@@ -185,3 +185,22 @@ def test_known_differences_name_stories_that_exist_and_give_reasons(tmp_path):
         (tmp_path / "differences.yaml").write_text(text)
         with pytest.raises(SystemExit, match=fault):
             play.Known(str(tmp_path / "differences.yaml"), [])
+
+
+def test_the_player_sees_a_difference():
+    import copy
+    import types
+
+    import play
+    with open(os.path.join(control.REPO, "tests", "journeys", "record", "default.json")) as f:
+        record = json.load(f)
+    name = "one job from submit to finish"
+    played = [types.SimpleNamespace(doc={"name": name}, trace=copy.deepcopy(record[name]))]
+    assert play.compare(dict(record), played, False) == {name: []}
+    work = next(o for step in played[0].trace for k, o in step.get("objects", {}).items() if k.startswith("Workload/") and "status" in o)
+    work["status"]["admission"] = {"clusterQueue": "another"}
+    assert any("status/admission" in line for line in play.compare(dict(record), played, False)[name])
+    played[0].trace.pop()
+    assert any("steps" in line for line in play.compare(dict(record), played, False)[name])
+    played[0].doc["name"] = "never recorded"
+    assert play.compare(dict(record), played, False)["never recorded"] == ["there is no record of this story"]
