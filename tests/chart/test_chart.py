@@ -55,8 +55,9 @@ def test_lint(value_sets, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_api_server_takes_every_object(cluster, value_sets, name):
     """strictly: an unknown field is an error"""
-    for ns in ("kueue-system", "test-restricted"):
-        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}})
+    for ns in ("kueue-system", "sluice-system", "test-restricted"):
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}},
+                      *({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": n, "namespace": ns}} for n in ("sluice-controller-manager", "kueue-controller-manager", "mine")))
     for o in render(*value_sets[name]):
         body = json.dumps(o)
         p = cluster.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-", stdin=body, check=False)
@@ -70,7 +71,11 @@ def test_pods_are_restricted(cluster, value_sets, name):
     """Pod Security: the strictest level, enforced by the API server itself"""
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "test-restricted", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}},
                   *({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": n, "namespace": "test-restricted"}} for n in ("sluice-controller-manager", "kueue-controller-manager", "mine")))
-    pod = one(render(*value_sets[name]), "Deployment")["spec"]["template"]
+    objects = render(*value_sets[name])
+    test = one(objects, "Pod")
+    p = cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps({**test, "metadata": {"name": "t", "namespace": "test-restricted"}}), check=False)
+    assert p.returncode == 0, p.stderr
+    pod = one(objects, "Deployment")["spec"]["template"]
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {**pod["metadata"], "name": "p", "namespace": "test-restricted"}, "spec": pod["spec"]}
     p = cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(body), check=False)
     assert p.returncode == 0, p.stderr

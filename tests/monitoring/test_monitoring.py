@@ -140,3 +140,13 @@ def test_dashboard(tmp_path, dashboard, metrics):
 def test_dashboard_is_up_to_date():
     p = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "gen_dashboard.py"), "--check"], capture_output=True, text=True)
     assert p.returncode == 0, p.stderr
+
+
+def test_every_flag_is_explained():
+    with open(os.path.join(ROOT, "cmd", "daemon.c")) as f:
+        table = f.read().partition("const struct sl_option options[]")[2].partition("};")[0]
+    flags = re.findall(r'\{"([a-z-]+)",', table)
+    assert len(flags) > 15
+    with open(os.path.join(ROOT, "docs", "operations.md")) as f:
+        text = f.read()
+    assert [x for x in flags if f"`--{x}" not in text] == []

@@ -353,6 +353,22 @@ def test_a_drain_leaves_one(world, teams):
     until(lambda: len(ready_pods(k)) == 2 and len(manager_pods(k)) == 2, "both are back", 90)
 
 
+def test_both_are_away(world, teams, chart, helm, loaded):
+    """a Job with a queue is refused, since it could start outside of its quota; one without passes; the load of the tests above would have shown it"""
+    k = world.kube
+    failed = failed_calls(k)
+    helm("upgrade", "sluice", chart, "-n", NS, "--reuse-values", "--set", "replicas=0", "--wait", "--timeout", "3m")
+    until(lambda: not k.plain(k.core.list_namespaced_pod(NS, label_selector="app.kubernetes.io/name=sluice"))["items"], "no replica is left", 90)
+    with Load(k, "many", "q", threads=1) as load:
+        until(lambda: load.failures, "the load notices")
+    assert "failed calling webhook" in load.failures[0] and failed_calls(k) > failed
+    k.batch.create_namespaced_job("default", job("default", "meanwhile", None, "true", gpus=0))
+    until(lambda: (k.job("default", "meanwhile")["status"].get("succeeded") or 0) == 1, "a Job without a queue runs", 60)
+    helm("upgrade", "sluice", chart, "-n", NS, "--reuse-values", "--set", "replicas=2", "--wait", "--timeout", "3m")
+    k.batch.create_namespaced_job("blue", job("blue", "later", "gpu", gpus=0))
+    running(k, "blue", "later", 1)
+
+
 def test_uninstall_leaves_the_cluster_usable(world, teams, helm):
     k = world.kube
     pods = {p["metadata"]["uid"]: p for ns, n in (("red", "own"), ("red", "more"), ("blue", "after")) for p in running(k, ns, n, 1)}
