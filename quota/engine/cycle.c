@@ -205,6 +205,25 @@ static bool held_back(struct cycle *c, const struct entry *x) {
     return hurts;
 }
 
+/*
+ * Victims hold their quota until they are gone, so nothing may be admitted on what only they can free, even if their preemptor needs less
+ * than they give back. What counts here is what is really used: the preemptors of this cycle are not there yet.
+ */
+static bool overbooks(struct cycle *c, const struct entry *x) {
+    if (!c->n_taken)
+        return false;
+    size_t mark = undo_mark(c->e);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->entries[i].result == R_WAITING)
+            for (size_t k = 0; k < c->entries[i].a->n_usage; k++)
+                usage_pull(c->e, c->entries[i].a->usage[k].cell, c->entries[i].a->usage[k].amount);
+    bool over = false;
+    for (size_t i = 0; i < x->a->n_usage && !over; i++)
+        over = cell_available(x->a->usage[i].cell) < x->a->usage[i].amount;
+    undo_to(c->e, mark);
+    return over;
+}
+
 static struct sl_admission *admission_of(const struct wl *w, const struct assignment *a) {
     struct sl_admission *ad = sl_xalloc(sizeof *ad);
     ad->cq = sl_xstrdup(w->cq->node.name);
@@ -275,7 +294,7 @@ static void process(struct cycle *c, struct entry *x) {
         return;
     }
     bool lap = overlaps(c, x);
-    if (lap || !fits(c, x)) {
+    if (lap || !fits(c, x) || (x->a->mode == MODE_FIT && overbooks(c, x))) {
         x->result = R_SKIPPED;
         x->why = lap ? WHY_OVERLAP : WHY_LOST;
         return;
