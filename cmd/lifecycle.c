@@ -207,7 +207,7 @@ static void set_requeue(struct step *s, int64_t at_ms, int64_t count) {
     char text[SL_TIME_TEXT];
     struct sl_json *state = sl_json_make_object(s->status, "requeueState");
     if (at_ms >= 0)
-        sl_json_set_str(state, "requeueAt", sl_time_format(at_ms + 999, text)); /* whole seconds, never early */
+        sl_json_set_str(state, "requeueAt", sl_time_format(at_ms, text)); /* whole seconds, as every time of the API */
     else
         sl_json_del(state, "requeueAt");
     if (count >= 0)
@@ -599,7 +599,10 @@ void lc_step(struct sl_json *status, const struct sl_workload *w, const struct l
         execution_time(s);
     }
     reclaimable(s);
-    pods_ready_condition(s);
+    /* The first word about a new Workload is its admission, or why it waits; what its pods do comes with that write. */
+    bool untold = !cond(status, SL_COND_QUOTA_RESERVED);
+    if (!untold)
+        pods_ready_condition(s);
     if (!ret->deactivate)
         pods_ready_timeout(s);
     if (s->evicted && s->holds && f->has_owner && f->job_stopped) {
@@ -609,6 +612,8 @@ void lc_step(struct sl_json *status, const struct sl_workload *w, const struct l
     if (w->active || !s->holds)
         requeue(s);
     inadmissible(s);
+    if (untold && cond(status, SL_COND_QUOTA_RESERVED))
+        pods_ready_condition(s);
     if (!s->evicted && s->holds) {
         sync_checks(s, w->admission);
         admitted_condition(s);

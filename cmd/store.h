@@ -26,6 +26,7 @@ struct record {
     bool deciding;       /* that write is a decision of the engine, which already counts it */
     bool gone;           /* deleted at the API server; kept, with its quota, only until its job has stopped */
     int64_t deadline_ms; /* look again at this wall time; -1 */
+    bool raced;          /* the last write lost against somebody else's */
     unsigned retries;    /* failed writes in a row */
     /* Jobs */
     const struct sl_jobkind *kind;

@@ -25,7 +25,7 @@
 #define CREATE_GAP_MS   1000 /* between two Workloads of one job */
 #define SUSPENSION_WAIT_MS                                                                                             \
     30000 /* how long a start waits for the controller of the job to acknowledge the suspension: a job that starts at  \
-             once would lack the history (condition Suspended) that clients know, and before that controller works no                         \
+             once would lack the history (condition Suspended) that clients know, and before that controller works no  \
              pod is made anyway */
 
 /* ---- indexes ---- */

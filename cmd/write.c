@@ -114,6 +114,7 @@ static void written(void *payload, const struct sl_reply *reply) {
     if (decision)
         r->deciding = true;
     r->retries++;
+    r->raced = reply->code == SL_CONFLICT; /* somebody else wrote: no reason to wait, unless it goes on and on */
     reread(m, r, w->job);
     write_free(w);
 }
@@ -164,7 +165,7 @@ static void reread_done(void *payload, const struct sl_reply *reply) {
         feed_engine(m, r);
         m->engine_dirty = true;
     }
-    if (r && r->retries > 1)
+    if (r && r->retries > (r->raced ? 5u : 1u))
         set_deadline(m, r, manager_now(m) + retry_delay_ms(r->retries));
     else if (r && w->job)
         mark_dirty(m, r);
