@@ -206,8 +206,9 @@ static bool held_back(struct cycle *c, const struct entry *x) {
 }
 
 /*
- * Victims hold their quota until they are gone, so nothing may be admitted on what only they can free, even if their preemptor needs less
- * than they give back. What counts here is what is really used: the preemptors of this cycle are not there yet.
+ * Victims hold their quota until they are gone, so nothing may be admitted on what only they can free, even if their
+ * preemptor needs less than they give back. What counts here is what is really used: the preemptors of this cycle are
+ * not there yet.
  */
 static bool overbooks(struct cycle *c, const struct entry *x) {
     if (!c->n_taken)

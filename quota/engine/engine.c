@@ -51,6 +51,18 @@ static void wake_backoff(struct sl_engine *e) {
     }
 }
 
+/* Those who waited for all pods to be ready may go on. */
+static void wake_blocked(struct sl_engine *e) {
+    if (!e->config.block_admission || !e->all_ready || e->n_not_ready)
+        return;
+    SL_MAP_EACH (&e->cqs, m) {
+        struct cq *q = m->value;
+        if (q->is_ready)
+            tree_dirty(e, q->node.tree);
+    }
+    e->all_ready = false;
+}
+
 static struct tree *take_dirty(struct sl_engine *e) {
     struct tree *t = e->dirty_first;
     if (!t)
@@ -71,6 +83,7 @@ void sl_engine_run(struct sl_engine *e, int64_t now_ms, size_t max_admissions, s
     e->now_ms = now_ms;
     trees_refresh(e);
     wake_backoff(e);
+    wake_blocked(e);
     size_t left = max_admissions;
     bool more = false;
     struct tree *t;

@@ -280,6 +280,7 @@ struct sl_engine {
     struct wl *tell_first, *tell_last;     /* at the end of this run */
     struct wl *retell_first, *retell_last; /* in the order of told_ms */
     uint32_t n_not_ready;
+    bool all_ready; /* since the last run the last holder got its pods ready or went */
     int64_t now_ms;
     struct arena *arena;
     char *key; /* scratch of shape_of */

@@ -270,8 +270,10 @@ static void count_holder(struct sl_engine *e, struct wl *w, int sign) {
             w->use[i].cell->admitted = amt_add(w->use[i].cell->admitted, v);
         lq_count(w->lq, w->use[i].cell, v, w->admitted ? v : 0, sign);
     }
-    if (w->not_ready)
-        e->n_not_ready += (uint32_t)sign;
+    if (!w->not_ready)
+        return;
+    e->n_not_ready += (uint32_t)sign;
+    e->all_ready |= e->n_not_ready == 0;
 }
 
 void wl_hold(struct sl_engine *e, struct wl *w, struct cq *q, const struct sl_admission *a) {

@@ -1,4 +1,5 @@
-/* Short ways to say quotas and workloads in tests of the engine. One flavor "f" and one resource unless said otherwise. */
+/* Short ways to say quotas and workloads in tests of the engine. One flavor "f" and one resource unless said otherwise.
+ */
 #ifndef TEST_ENGINE_SUPPORT_H
 #define TEST_ENGINE_SUPPORT_H
 
@@ -16,7 +17,7 @@
 #include "sluice/api/decode.h"
 #include "sluice/base/mem.h"
 
-#define GPU "nvidia.com/gpu"
+#define GPU  "nvidia.com/gpu"
 #define NONE (-1) /* no limit */
 
 static inline struct sl_resource_group *one_group(const char *flavor, const char *resource, int64_t nom, int64_t bl,
@@ -62,7 +63,8 @@ static inline struct sl_clusterqueue *new_cq(const char *name, const char *cohor
     return q;
 }
 
-static inline void put_cq(struct sl_engine *e, const char *name, const char *cohort, int64_t nom, int64_t bl, int64_t ll) {
+static inline void put_cq(struct sl_engine *e, const char *name, const char *cohort, int64_t nom, int64_t bl,
+                          int64_t ll) {
     struct sl_clusterqueue *q = new_cq(name, cohort);
     q->groups = one_group("f", GPU, nom, bl, ll);
     q->n_groups = 1;
@@ -137,14 +139,15 @@ static inline struct sl_workload *holding(struct sl_workload *w, const char *cq,
         a->n_flavors = w->podsets[i].per_pod.n;
         a->flavors = sl_xalloc((a->n_flavors + 1) * sizeof *a->flavors);
         for (size_t r = 0; r < a->n_flavors; r++)
-            a->flavors[r] = (struct sl_assigned_flavor){sl_xstrdup(w->podsets[i].per_pod.items[r].resource),
-                                                        sl_xstrdup(flavor),
-                                                        w->podsets[i].per_pod.items[r].amount * a->count};
+            a->flavors[r] =
+                (struct sl_assigned_flavor){sl_xstrdup(w->podsets[i].per_pod.items[r].resource), sl_xstrdup(flavor),
+                                            w->podsets[i].per_pod.items[r].amount * a->count};
     }
     return w;
 }
 
-/* Runs until rest and returns one line of what was decided, in order: "admit a f=1; evict b InClusterQueue; pending c". */
+/* Runs until rest and returns one line of what was decided, in order: "admit a f=1; evict b InClusterQueue; pending c".
+ */
 static inline char *run(struct sl_engine *e, int64_t now_s) {
     struct sl_decisions d;
     bool more;

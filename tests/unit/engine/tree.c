@@ -346,10 +346,10 @@ static void shares(void **state) { /* 7.6 */
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alone),          cmocka_unit_test(flat),      cmocka_unit_test(lending),
-        cmocka_unit_test(pool_of_cohort), cmocka_unit_test(nested),    cmocka_unit_test(nested_lending),
-        cmocka_unit_test(shrunk),         cmocka_unit_test(limits),    cmocka_unit_test(levels),
-        cmocka_unit_test(unlimited),      cmocka_unit_test(amounts),   cmocka_unit_test(structure),
+        cmocka_unit_test(alone),          cmocka_unit_test(flat),    cmocka_unit_test(lending),
+        cmocka_unit_test(pool_of_cohort), cmocka_unit_test(nested),  cmocka_unit_test(nested_lending),
+        cmocka_unit_test(shrunk),         cmocka_unit_test(limits),  cmocka_unit_test(levels),
+        cmocka_unit_test(unlimited),      cmocka_unit_test(amounts), cmocka_unit_test(structure),
         cmocka_unit_test(shares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
