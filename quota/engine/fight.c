@@ -43,6 +43,14 @@ void fight_begin(struct sl_engine *e, struct tree *t, struct wl *by, struct wl *
     t->fights[t->n_fights++] = (struct fight){by, victim, 1};
 }
 
+/* The eviction could not be written: it did not happen. */
+void fight_cancel(struct tree *t, struct wl *victim) {
+    for (size_t i = 0; i < t->n_fights; i++)
+        if (t->fights[i].by == victim->foe && t->fights[i].victim == victim && t->fights[i].times)
+            t->fights[i].times--;
+    fight_forget(victim);
+}
+
 /* How often one of the two evicted the other since something changed; the larger of both directions. */
 unsigned fight_rounds(const struct tree *t, const struct wl *by, const struct wl *victim, unsigned *ret_same_way) {
     unsigned rounds = 0;

@@ -511,7 +511,8 @@ struct targets fair_targets(struct psearch *s);
 
 /* ---- fight.c: nobody is evicted for nothing (docs/termination.md) ---- */
 void fight_begin(struct sl_engine *e, struct tree *t, struct wl *by, struct wl *victim); /* by evicts victim */
-void fight_over(struct wl *by);  /* it was admitted, or does not wait for its victims any more */
+void fight_over(struct wl *by); /* it was admitted, or does not wait for its victims any more */
+void fight_cancel(struct tree *t, struct wl *victim);
 void fight_forget(struct wl *w); /* it goes, or got its quota back */
 unsigned fight_rounds(const struct tree *t, const struct wl *by, const struct wl *victim, unsigned *ret_same_way);
 bool fight_returns(struct sl_engine *e, struct wl *w, const struct assignment *a, const struct targets *t);

@@ -359,6 +359,8 @@ void sl_engine_write_failed(struct sl_engine *e, const char *uid, bool gone) {
         place(e, w);
     } else if (w->evict_sent) {
         w->evict_sent = false;
+        if (w->cq->node.tree)
+            fight_cancel(w->cq->node.tree, w);
         tree_dirty(e, w->cq->node.tree);
     }
 }
