@@ -45,39 +45,63 @@ static int deepest_first(const void *a, const void *b) {
     return x->depth != y->depth ? y->depth - x->depth : strcmp(x->name, y->name);
 }
 
-struct entry *fair_next(struct sl_engine *e, struct entry **list, size_t *n) {
+static void offer(struct node *n) {
+    struct node *p = n->parent;
+    if (p && n->best && (!p->best || beats(n->best, p->best, p)))
+        p->best = n->best;
+}
+
+/* Everything on the way from an entry to the root, deepest first; below the root each node knows its topmost ancestor. */
+static void fair_build(struct sl_engine *e, struct fair_order *o, struct entry *const *list, size_t n) {
+    e->mark++;
+    for (size_t i = 0; i < n; i++) {
+        keys_of(e, list[i]);
+        struct node *x = &list[i]->wl->cq->node, *top = x;
+        while (top->parent && top->parent->parent)
+            top = top->parent;
+        for (; x && x->mark != e->mark; x = x->parent) {
+            x->mark = e->mark;
+            x->top = x->parent ? top : NULL;
+            x->best = NULL;
+            SL_GROW(o->met, o->cap_met, o->n_met);
+            o->met[o->n_met++] = x;
+        }
+        list[i]->wl->cq->node.best = list[i];
+    }
+    qsort(o->met, o->n_met, sizeof(struct node *), deepest_first);
+    for (size_t i = 0; i < o->n_met; i++)
+        offer(o->met[i]);
+}
+
+/* The last entry may have changed usage below its topmost ancestor, and nowhere else that shares look at. */
+static void fair_refresh(struct sl_engine *e, struct fair_order *o, struct entry *const *list, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (list[i]->wl->cq->node.top == o->touched)
+            keys_of(e, list[i]);
+    for (size_t i = 0; i < o->n_met; i++)
+        if (!o->met[i]->is_cq && (o->met[i]->top == o->touched || !o->met[i]->parent))
+            o->met[i]->best = NULL;
+    for (size_t i = 0; i < o->n_met; i++)
+        if (o->met[i]->top == o->touched || o->met[i]->depth == 1)
+            offer(o->met[i]);
+}
+
+struct entry *fair_next(struct sl_engine *e, struct fair_order *o, struct entry **list, size_t *n) {
     struct entry *won = list[0];
     if (won->wl->cq->node.parent) {
-        struct node **met = NULL;
-        size_t n_met = 0, cap = 0;
-        e->mark++;
-        for (size_t i = 0; i < *n; i++) {
-            keys_of(e, list[i]);
-            struct node *child = &list[i]->wl->cq->node;
-            child->best = list[i];
-            for (; child && child->mark != e->mark; child = child->parent) {
-                child->mark = e->mark;
-                if (!child->is_cq)
-                    child->best = NULL;
-                SL_GROW(met, cap, n_met);
-                met[n_met++] = child;
-            }
-        }
-        qsort(met, n_met, sizeof(struct node *), deepest_first);
-        for (size_t i = 0; i < n_met; i++) {
-            struct node *p = met[i]->parent;
-            if (p && (!p->best || beats(met[i]->best, p->best, p)))
-                p->best = met[i]->best;
-        }
-        won = met[n_met - 1]->best;
-        free(met);
+        if (!o->n_met)
+            fair_build(e, o, list, *n);
+        else
+            fair_refresh(e, o, list, *n);
+        won = o->met[o->n_met - 1]->best;
+        won->wl->cq->node.best = NULL;
+        o->touched = won->wl->cq->node.top;
     }
     for (size_t i = 0; i < *n; i++)
         if (list[i] == won) {
-            memmove(list + i, list + i + 1, (*n - i - 1) * sizeof *list);
+            list[i] = list[--*n];
             break;
         }
-    --*n;
     return won;
 }
 

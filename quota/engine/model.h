@@ -61,7 +61,8 @@ struct node {
     int height;             /* 0 for a CQ */
     int depth;              /* 0 for a root */
     uint32_t mark, on_path; /* scratch of searches: equal to the engine's mark when set */
-    struct entry *best;
+    struct entry *best; /* scratch of the fair order */
+    struct node *top;
     struct tree *tree; /* NULL: below a cycle */
     struct lend {      /* what the node's children may borrow at most, by resource; computed when asked for */
         const struct res *res;
@@ -533,8 +534,13 @@ struct entry {
 void nominate_one(struct sl_engine *e, struct wl *w, struct entry *x, bool use_bookmark);
 /* Cycles until this tree is at rest. left: admissions that may still be made; false when it ran out. */
 bool tree_run(struct sl_engine *e, struct tree *t, size_t *left);
+struct fair_order { /* of one cycle; zeroed at its beginning, met released by the caller */
+    struct node **met;
+    size_t n_met, cap_met;
+    struct node *touched;
+};
 /* Takes the next entry out of list. */
-struct entry *fair_next(struct sl_engine *e, struct entry **list, size_t *n);
+struct entry *fair_next(struct sl_engine *e, struct fair_order *o, struct entry **list, size_t *n);
 
 /* ---- explain.c ---- */
 void tell_all(struct sl_engine *e);

@@ -1,7 +1,7 @@
 /*
  * What a decision costs: workloads of a few shapes in many ClusterQueues, admitted, finished and followed by the next
  * ones. Prints CPU per admission (events included: created, seen admitted, finished, deleted) and memory per waiting
- * workload, and how both grow. bench_engine [workloads [queues]]; without arguments the table.
+ * workload, and how both grow. bench_engine [workloads [queues [fair]]]; without arguments the table.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -125,9 +125,10 @@ static void act(struct sl_engine *e, struct sl_decisions *d, size_t queues, stru
     free(puts);
 }
 
-static struct figures measure(size_t workloads, size_t queues, size_t per_cohort) {
+static struct figures measure(size_t workloads, size_t queues, size_t per_cohort, bool fair) {
     struct figures f = {0};
-    struct sl_engine *e = sl_engine_new(NULL);
+    struct sl_engine_config config = {.fair_sharing = fair};
+    struct sl_engine *e = sl_engine_new(&config);
     struct sl_labels none = {NULL, 0};
     sl_engine_put_namespace(e, "team", &none);
     sl_engine_put_flavor(e, flavor("default"));
@@ -177,26 +178,28 @@ static struct figures measure(size_t workloads, size_t queues, size_t per_cohort
     return f;
 }
 
-static void row(size_t workloads, size_t queues, size_t per_cohort) {
-    struct figures f = measure(workloads, queues, per_cohort);
-    printf("%9zu %7zu %10zu %12zu %10zu %9zu %14.2f %14.0f\n", workloads, queues, per_cohort, f.admissions, f.evictions,
-           f.reasons, f.us_per_admission, f.bytes_per_workload);
+static void row(size_t workloads, size_t queues, size_t per_cohort, bool fair) {
+    struct figures f = measure(workloads, queues, per_cohort, fair);
+    printf("%9zu %7zu %10zu %6s %12zu %10zu %9zu %14.2f %14.0f\n", workloads, queues, per_cohort, fair ? "fair" : "",
+           f.admissions, f.evictions, f.reasons, f.us_per_admission, f.bytes_per_workload);
 }
 
 int main(int argc, char **argv) {
-    printf("%9s %7s %10s %12s %10s %9s %14s %14s\n", "workloads", "queues", "per cohort", "admissions", "evictions",
-           "reasons", "us/admission", "bytes/workload");
+    printf("%9s %7s %10s %6s %12s %10s %9s %14s %14s\n", "workloads", "queues", "per cohort", "", "admissions",
+           "evictions", "reasons", "us/admission", "bytes/workload");
     if (argc > 1) {
         size_t queues = argc > 2 ? strtoul(argv[2], NULL, 10) : 1000;
-        row(strtoul(argv[1], NULL, 10), queues, 6);
+        row(strtoul(argv[1], NULL, 10), queues, 6, argc > 3);
         return 0;
     }
-    row(1000, 30, 6);
-    row(10000, 30, 6);
-    row(100000, 30, 6);
-    row(50000, 6, 6);
-    row(50000, 100, 6);
-    row(50000, 1000, 6);
-    row(50000, 1000, 1000);
+    row(1000, 30, 6, false);
+    row(10000, 30, 6, false);
+    row(100000, 30, 6, false);
+    row(50000, 6, 6, false);
+    row(50000, 100, 6, false);
+    row(50000, 1000, 6, false);
+    row(50000, 1000, 1000, false);
+    row(50000, 1000, 6, true);
+    row(50000, 1000, 1000, true);
     return 0;
 }
