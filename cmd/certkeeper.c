@@ -15,6 +15,7 @@
 #include "sluice/base/mem.h"
 #include "sluice/base/metrics.h"
 #include "sluice/webhook/certs.h"
+#include "sluice/webhook/pki.h"
 
 #define ROUND_MS        30000 /* between rounds when all is well */
 #define RETRY_MS        1000
@@ -324,6 +325,10 @@ static void poll_dir(struct certkeeper *k) {
     }
     if (changed)
         serve(k, sl_certs_dir_cert(k->dir), sl_certs_dir_key(k->dir));
+    struct sl_pki_info info;
+    if (k->serving && !sl_pki_info(k->serving, &info, &err))
+        sl_metric_set(SL_M_SLUICE_CERTIFICATE_DAYS_LEFT,
+                      (double)(info.not_after_ms - sl_cluster_wall_ms(k->c)) / 86400000.0, SL_LABELS("serving"));
     round_over(k, k->ready ? DIR_POLL_MS : RETRY_MS);
 }
 
@@ -337,8 +342,9 @@ void certkeeper_tick(struct certkeeper *k) {
         read_secret(k);
 }
 
+/* Before the bundle is published an API server does not trust what is served: a call would fail. */
 bool certkeeper_ready(const struct certkeeper *k) {
-    return k->ready;
+    return k->ready && (k->dir || k->published);
 }
 
 void certkeeper_free(struct certkeeper *k) {

@@ -20,7 +20,7 @@ struct certkeeper_options {
 };
 struct certkeeper *certkeeper_new(const struct certkeeper_options *options);
 void certkeeper_tick(struct certkeeper *k);        /* does what is due; cheap when nothing is */
-bool certkeeper_ready(const struct certkeeper *k); /* a pair is being served */
+bool certkeeper_ready(const struct certkeeper *k); /* a pair is being served, and its CA is published */
 void certkeeper_free(struct certkeeper *k);
 
 #endif

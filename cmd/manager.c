@@ -498,7 +498,7 @@ static int64_t time_to_next(const struct manager *m) {
     int64_t due = m->synced ? sl_engine_next_due_ms(m->engine) : -1;
     if (due >= 0)
         SOONER(due - wall);
-    if (m->status_dirty)
+    if (m->status_dirty && m->synced)
         SOONER(m->status_last_ms + m->status_quiet_ms - mono < m->status_first_ms + m->status_max_ms - mono
                    ? m->status_last_ms + m->status_quiet_ms - mono
                    : m->status_first_ms + m->status_max_ms - mono);

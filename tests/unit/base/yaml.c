@@ -346,8 +346,9 @@ static void dump__reads_back(void **state) {
 
 static void dump__form(void **state) {
     (void)state;
-    SL_AUTO_JSON *j = sl_json_from("{'kind':'Job','spec':{'num':5,'e':{},'l':[],'containers':[{'name':'main','args':['--"
-                                   "x','1']},{'name':'b'}],'m':[[1,[2]],'x']},'v':null,'t':true,'q':'4Gi','d':'8'}");
+    SL_AUTO_JSON *j =
+        sl_json_from("{'kind':'Job','spec':{'num':5,'e':{},'l':[],'containers':[{'name':'main','args':['--"
+                     "x','1']},{'name':'b'}],'m':[[1,[2]],'x']},'v':null,'t':true,'q':'4Gi','d':'8'}");
     SL_AUTO_BUF b = SL_BUF_INIT(4096);
     sl_yaml_dump(j, &b);
     assert_string_equal(

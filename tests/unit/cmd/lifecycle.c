@@ -196,7 +196,7 @@ static void stopped_queues__evict_hold_or_cancel(void **state) {
 
     given(&x, "QuotaReserved=True/QuotaReserved@9",
           "{" ADMISSION ",'admissionChecks':[{'name':'c','state':'Pending','message':'','lastTransitionTime':'2026-05-"
-                        "28T20:00:00Z'}]}");
+          "28T20:00:00Z'}]}");
     x.f.lq_stop = SL_STOP_HOLD;
     step(&x);
     expect(&x, "QuotaReserved", "False", "Inadmissible");
