@@ -11,6 +11,7 @@
 #include "sluice/api/jobmeta.h"
 #include "sluice/api/names.h"
 #include "sluice/base/mem.h"
+#include "sluice/base/metrics.h"
 #include "sluice/jobs/jobkind.h"
 #include "sluice/webhook/patch.h"
 #include "sluice/webhook/snapshot.h"
@@ -200,6 +201,8 @@ void sl_mutate_job(const void *snapshot, const struct sl_json *request, struct s
         reply->patch = sl_patch_diff(r.job, after);
         sl_json_unref(after);
     }
+    if (plan.inject)
+        sl_metric_add(SL_M_SLUICE_SHM_INJECTED_TOTAL, 1, SL_LABELS());
     sl_shm_plan_done(&plan);
 }
 

@@ -49,6 +49,28 @@ def metrics():
     return out
 
 
+@pytest.fixture(scope="session")
+def kept():
+    """identifiers of the metrics that some code sets"""
+    text = ""
+    for folder in ("base", "api", "jobs", "flavors", "quota", "kube", "webhook", "cmd"):
+        for d, _, files in os.walk(os.path.join(ROOT, folder)):
+            for f in files:
+                if f.endswith(".c"):
+                    with open(os.path.join(d, f)) as s:
+                        text += s.read()
+    return set(re.findall(r"\bSL_M_(\w+)", text))
+
+
+def test_what_is_asked_for_is_kept(groups, dashboard, kept):
+    """a metric that is defined, but that nobody sets, alerts nobody"""
+    with open(os.path.join(ROOT, "include", "sluice", "defs", "metrics.def")) as f:
+        idents = {name: ident for ident, name in re.findall(r'^SL_METRIC\((\w+), "(\w+)"', f.read(), re.M)}
+    text = json.dumps(groups) + json.dumps(dashboard)
+    used = {n for n in idents if re.search(rf"\b{n}(_bucket|_sum|_count)?\b", text)}
+    assert len(used) > 20 and sorted(n for n in used if idents[n] not in kept) == []
+
+
 def promtool(folder, *args):
     p = subprocess.run(["promtool", *args], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert p.returncode == 0, p.stdout

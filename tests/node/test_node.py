@@ -16,6 +16,7 @@ from kubernetes.client.exceptions import ApiException
 
 import cluster as control
 import node as nodes
+from conftest import BINARY
 from support import GROUP, QUEUE_LABEL, condition, is_true, steady, until
 
 NS, MANAGER = "sluice-system", "sluice-controller-manager"
@@ -60,6 +61,10 @@ def memory(world, pod):
     pid, = node.pid_of(pod["metadata"]["uid"])
     with open(f"/proc/{pid}/status") as f:
         return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
+
+
+def metrics(pod):
+    return subprocess.run(["curl", "-sk", f"https://{pod['status']['podIP']}:8443/metrics"], stdout=subprocess.PIPE, check=True).stdout
 
 
 def leader(kube):
@@ -206,8 +211,28 @@ def test_installed_by_package_and_digest(world, loaded, chart, helm, figure):
     out = helm("test", "sluice", "-n", NS, "--logs")
     assert "Phase:          Succeeded" in out and "wrong:" not in out and "lease c1f6bfd2" in out
     figure("memory of a replica, idle", ", ".join(f"{memory(world, p):.1f} MiB" for p in pods))
+    for p in pods:  # what Prometheus would read
+        page = metrics(p)
+        checked = subprocess.run(["promtool", "check", "metrics"], input=page, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert checked.returncode in (0, 3), checked.stdout.decode()  # 3: style of names, which are Kueue's
+        names = set(re.findall(rb"^(\w+)", page, re.M))
+        assert {b"sluice_leader", b"sluice_certificate_days_left", b"sluice_watch_age_seconds", b"sluice_ledger_up", b"process_start_time_seconds"} <= names
     p = world.cluster.kubectl("-n", NS, "exec", pods[0]["metadata"]["name"], "--", "sh", check=False)
     assert p.returncode != 0, "there is a shell"
+
+
+def test_verify_finds_what_is_wrong_and_the_manager_mends_it(world, loaded):
+    k, hook = world.kube, "sluice-validating-webhook-configuration"
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/" + hook
+
+    def verify(limit):
+        return subprocess.run([BINARY, "verify", "-n", NS, "--kubeconfig", world.cluster.kubeconfig, "--timeout", limit], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert verify("0s").returncode == 0
+    k.raw("PATCH", path, [{"op": "remove", "path": "/webhooks/1/clientConfig/caBundle"}], "application/json-patch+json")
+    p = verify("0s")
+    assert p.returncode == 1 and "wrong: webhook vcohort.kb.io: has no CA bundle yet" in p.stdout, p.stdout
+    p = verify("90s")
+    assert p.returncode == 0, p.stdout
 
 
 def test_other_namespaces_are_left_alone(world):
@@ -255,6 +280,7 @@ def test_a_job_waits_is_admitted_and_runs(world, teams):
         size = re.search(r"tmpfs\s+(\d+)", world.cluster.kubectl("-n", "blue", "exec", p["metadata"]["name"], "--", "df", "-k", "/dev/shm").stdout)[1]
         promised = next(v["emptyDir"] for v in p["spec"]["volumes"] if v.get("emptyDir", {}).get("medium") == "Memory")
         assert promised["sizeLimit"] == "128Mi" and int(size) == 128 * 1024, "half of the memory limit"
+    assert sum(float(v) for p in ready_pods(k) for v in re.findall(rb"^sluice_shm_injected_total (\S+)$", metrics(p), re.M)) == 1
 
 
 def test_a_second_team_borrows(world, teams):
