@@ -671,7 +671,7 @@ void lc_pending(struct sl_json *status, const struct sl_workload *w, const struc
     struct step step = begin(status, w, f, ret), *s = &step;
     bool new_reason = strcmp(sl_json_get_str(cond(status, SL_COND_QUOTA_RESERVED), "reason", ""), reason) != 0;
     condition(s, SL_COND_QUOTA_RESERVED, false, reason, message);
-    if (requests)
+    if (requests && !strcmp(reason, "Pending")) /* one that is only waiting for others was found to fit */
         set_member(s, "resourceRequests", sl_json_copy(requests));
     if (new_reason) /* one event per reason; the condition carries every change of the numbers */
         event(s, true, false, "Pending", message);
