@@ -144,6 +144,9 @@ def template(kind):
         out += CONVERSION
     body = yaml(spec(kind), 1)
     assert "{{" not in body, kind[0]
+    served = "  - name: v1beta1\n    served: true\n"
+    assert body.count(served) == 1, kind[0]
+    body = body.replace(served, served.replace("true", "{{ .Values.crds.v1beta1 }}"))
     return out + body + "{{- end }}\n"
 
 

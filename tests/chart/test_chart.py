@@ -20,7 +20,7 @@ VALUES = {
 EVERYTHING = {
     "podLabels": {"a": "b"}, "podAnnotations": {"c": "d"}, "commonLabels": {"team": "ai"}, "nodeSelector": {"kubernetes.io/os": "linux"}, "priorityClassName": "system-cluster-critical",
     "tolerations": [{"key": "k", "operator": "Exists"}], "imagePullSecrets": [{"name": "pull"}], "extraArgs": ["--log-level=debug"], "extraEnv": [{"name": "A", "value": "b"}],
-    "affinity": {"nodeAffinity": {}}, "image": {"digest": "sha256:" + "0" * 64}, "webhooks": {"excludedNamespaces": ["monitoring"], "serviceName": "hooks"}, "crds": {"keep": False},
+    "affinity": {"nodeAffinity": {}}, "image": {"digest": "sha256:" + "0" * 64}, "webhooks": {"excludedNamespaces": ["monitoring"], "serviceName": "hooks"}, "crds": {"keep": False, "v1beta1": False},
     "ledger": {"volume": {"ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}}}},
     "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
     "monitoring": {"readers": [{"namespace": "monitoring", "name": "prometheus"}], "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}, "dashboard": {"enabled": True},
@@ -213,6 +213,12 @@ def test_no_lookup_no_hooks():
             with open(os.path.join(folder, f)) as s:
                 text = s.read()
             assert "lookup" not in text and not re.search(r"helm\.sh/hook(?!: test$|-delete-policy: )", text, re.M), f
+
+
+def test_the_older_version_can_be_left_out():
+    for args, served in (([], True), (["--set", "crds.v1beta1=false"], False)):
+        versions = [v for o in render(*args) if o["kind"] == "CustomResourceDefinition" for v in o["spec"]["versions"]]
+        assert len(versions) == 22 and {v["served"] for v in versions if v["name"] == "v1beta1"} == {served} and all(v["served"] for v in versions if v["name"] == "v1beta2")
 
 
 def test_as_a_subchart(tmp_path):
