@@ -149,6 +149,7 @@ struct write {
     bool job;
     enum write_kind kind;
     const char *what;                /* for the log */
+    struct sl_json *said;            /* WRITE_PENDING: what is being said */
     char *event_reason, *event_note; /* said when it worked; NULL: nothing */
     struct lc_result result;         /* events and metrics of a status step */
 };

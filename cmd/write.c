@@ -24,6 +24,7 @@ void write_free(struct write *w) {
     free(w->uid);
     free(w->event_reason);
     free(w->event_note);
+    sl_json_unref(w->said);
     free(w);
 }
 
@@ -105,10 +106,10 @@ static void written(void *payload, const struct sl_reply *reply) {
     if (reply->code != SL_CONFLICT && reply->code != SL_NOT_FOUND)
         SL_LOG(WARN, "write failed, trying again", SL_STR("what", w->what), SL_OBJ("object", r->ns, r->name),
                SL_I64("status", reply->status), SL_STR("error", reply->text));
-    if (decision && !reply->unknown)
-        note_outcome(m, w->uid, SL_LEDGER_REFUSED);
-    else if (decision)
-        note_outcome(m, w->uid, SL_LEDGER_UNKNOWN);
+    if (w->kind == WRITE_ADMIT)
+        note_outcome(m, w->uid, reply->unknown ? SL_LEDGER_UNKNOWN : SL_LEDGER_REFUSED);
+    if (w->said && !r->said)
+        r->said = SL_TAKE(w->said); /* the engine says it only once: we say it again */
     /* The newest state decides what to do: read it, and only then take the decision back (or find that it was written).
      */
     if (decision)
@@ -160,9 +161,8 @@ static void reread_done(void *payload, const struct sl_reply *reply) {
         workload_seen(m, reply->object);
     r = write_record(w);
     if (r && was_deciding) {
-        if (!r->holds)
-            sl_engine_write_failed(m->engine, r->uid, false);
         feed_engine(m, r);
+        sl_engine_write_failed(m->engine, r->uid, false); /* no effect on what the object shows to have happened */
         m->engine_dirty = true;
     }
     if (r && r->retries > (r->raced ? 5u : 1u))
@@ -236,6 +236,13 @@ bool write_status(struct manager *m, struct record *wl, const struct sl_json *tr
     static const char *const what[] = {"workload status", "admission", "eviction", "reason of waiting"};
     struct write *w = send_patch(m, wl, false, "status", body, what[kind]);
     w->kind = kind;
+    if (kind == WRITE_PENDING) {
+        const struct sl_json *c = sl_condition_find(sl_json_get(now, "conditions"), SL_COND_QUOTA_RESERVED);
+        w->said = sl_json_new_object();
+        sl_json_set_str(w->said, "reason", sl_json_get_str(c, "reason", ""));
+        sl_json_set_str(w->said, "message", sl_json_get_str(c, "message", ""));
+        sl_json_set(w->said, "requests", sl_json_copy(sl_json_get(now, "resourceRequests")));
+    }
     w->result = *result;
     *result = (struct lc_result){.deadline_ms = -1};
     wl->deciding = kind != WRITE_STATUS;
