@@ -336,10 +336,10 @@ static void process_all(struct cycle *c) {
         if (c->entries[i].result == R_UNTOUCHED)
             list[n++] = &c->entries[i];
     if (c->e->config.fair_sharing) {
-        struct fair_order o = {0};
-        while (n && !c->full)
-            process(c, fair_next(c->e, &o, list, &n));
-        free(o.met);
+        struct fair_order o;
+        fair_begin(c->e, &o, list, n);
+        for (struct entry *x; !c->full && (x = fair_next(c->e, &o));)
+            process(c, x);
         return;
     }
     qsort(list, n, sizeof *list, by_level);

@@ -228,7 +228,6 @@ static void say(struct sl_engine *e, struct wl *w, struct saying *s) {
         s->reason = "Waiting";
         sl_buf_puts(b, "Waits until all admitted workloads have their pods ready");
         return;
-    case WHY_FAILED: sl_buf_puts(b, "Its admission could not be written; it is tried again"); return;
     default: say_evaluated(e, w, s); return;
     }
 }

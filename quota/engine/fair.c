@@ -40,69 +40,114 @@ static bool beats(const struct entry *a, const struct entry *b, const struct nod
     return wl_before(a->wl, b->wl);
 }
 
-static int deepest_first(const void *a, const void *b) {
+static int by_top_deepest_first(const void *a, const void *b) {
     const struct node *x = *(struct node *const *)a, *y = *(struct node *const *)b;
+    if (x->slot != y->slot)
+        return x->slot < y->slot ? -1 : 1;
     return x->depth != y->depth ? y->depth - x->depth : strcmp(x->name, y->name);
 }
 
-static void offer(struct node *n) {
-    struct node *p = n->parent;
-    if (p && n->best && (!p->best || beats(n->best, p->best, p)))
-        p->best = n->best;
+static int by_slot(const void *a, const void *b) {
+    const struct node *x = &(*(struct entry *const *)a)->wl->cq->node, *y = &(*(struct entry *const *)b)->wl->cq->node;
+    return x->slot != y->slot ? (x->slot < y->slot ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-/* Everything on the way from an entry to the root, deepest first; below the root each node knows its topmost ancestor. */
-static void fair_build(struct sl_engine *e, struct fair_order *o, struct entry *const *list, size_t n) {
-    e->mark++;
+static struct node *top_of(struct node *n) {
+    while (n->parent->parent)
+        n = n->parent;
+    return n;
+}
+
+/* Knock-out below one child of the root; false when nothing is left there. */
+static bool play_off(struct sl_engine *e, struct fair_order *o, struct fair_top *t) {
+    for (size_t i = t->met; i < t->met_end; i++)
+        o->met[i]->best = NULL;
+    for (size_t i = t->entries; i < t->entries_end; i++)
+        if (o->list[i]->result == 0) {
+            keys_of(e, o->list[i]);
+            o->list[i]->wl->cq->node.best = o->list[i];
+        }
+    for (size_t i = t->met; i < t->met_end; i++) {
+        struct node *n = o->met[i], *p = n->parent;
+        if (n->best && n != t->node && (!p->best || beats(n->best, p->best, p)))
+            p->best = n->best;
+    }
+    return t->node->best != NULL;
+}
+
+static bool top_before(const struct fair_order *o, size_t a, size_t b) {
+    return beats(o->tops[a].node->best, o->tops[b].node->best, o->tops[a].node->parent);
+}
+
+static void sift_down(struct fair_order *o, size_t i) {
+    for (;;) {
+        size_t c = 2 * i + 1;
+        if (c >= o->n_heap)
+            return;
+        if (c + 1 < o->n_heap && top_before(o, o->heap[c + 1], o->heap[c]))
+            c++;
+        if (!top_before(o, o->heap[c], o->heap[i]))
+            return;
+        size_t x = o->heap[i];
+        o->heap[i] = o->heap[c];
+        o->heap[c] = x;
+        i = c;
+    }
+}
+
+void fair_begin(struct sl_engine *e, struct fair_order *o, struct entry **list, size_t n) {
+    *o = (struct fair_order){.list = list, .n = n};
+    if (n == 0 || !list[0]->wl->cq->node.parent)
+        return;
+    o->tops = arena_alloc(e->arena, n * sizeof *o->tops);
+    o->heap = arena_alloc(e->arena, n * sizeof *o->heap);
+    size_t depth = 0;
+    for (size_t i = 0; i < n; i++)
+        depth += (size_t)list[i]->wl->cq->node.depth;
+    o->met = arena_alloc(e->arena, depth * sizeof(struct node *));
+    uint32_t mark = ++e->mark;
     for (size_t i = 0; i < n; i++) {
-        keys_of(e, list[i]);
-        struct node *x = &list[i]->wl->cq->node, *top = x;
-        while (top->parent && top->parent->parent)
-            top = top->parent;
-        for (; x && x->mark != e->mark; x = x->parent) {
-            x->mark = e->mark;
-            x->top = x->parent ? top : NULL;
-            x->best = NULL;
-            SL_GROW(o->met, o->cap_met, o->n_met);
+        struct node *x = &list[i]->wl->cq->node, *top = top_of(x);
+        if (top->mark != mark) {
+            top->slot = (uint32_t)o->n_tops;
+            o->tops[o->n_tops++].node = top;
+        }
+        for (; x->parent && x->mark != mark; x = x->parent) {
+            x->mark = mark;
+            x->slot = top->slot;
             o->met[o->n_met++] = x;
         }
-        list[i]->wl->cq->node.best = list[i];
     }
-    qsort(o->met, o->n_met, sizeof(struct node *), deepest_first);
-    for (size_t i = 0; i < o->n_met; i++)
-        offer(o->met[i]);
+    qsort(o->met, o->n_met, sizeof(struct node *), by_top_deepest_first);
+    qsort(list, n, sizeof *list, by_slot);
+    for (size_t t = 0, m = 0, i = 0; t < o->n_tops; t++) {
+        struct fair_top *x = &o->tops[t];
+        x->met = m;
+        while (m < o->n_met && o->met[m]->slot == t)
+            m++;
+        x->met_end = m;
+        x->entries = i;
+        while (i < n && list[i]->wl->cq->node.slot == t)
+            i++;
+        x->entries_end = i;
+        if (play_off(e, o, x))
+            o->heap[o->n_heap++] = t;
+    }
+    for (size_t i = o->n_heap / 2; i-- > 0;)
+        sift_down(o, i);
 }
 
-/* The last entry may have changed usage below its topmost ancestor, and nowhere else that shares look at. */
-static void fair_refresh(struct sl_engine *e, struct fair_order *o, struct entry *const *list, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (list[i]->wl->cq->node.top == o->touched)
-            keys_of(e, list[i]);
-    for (size_t i = 0; i < o->n_met; i++)
-        if (!o->met[i]->is_cq && (o->met[i]->top == o->touched || !o->met[i]->parent))
-            o->met[i]->best = NULL;
-    for (size_t i = 0; i < o->n_met; i++)
-        if (o->met[i]->top == o->touched || o->met[i]->depth == 1)
-            offer(o->met[i]);
-}
-
-struct entry *fair_next(struct sl_engine *e, struct fair_order *o, struct entry **list, size_t *n) {
-    struct entry *won = list[0];
-    if (won->wl->cq->node.parent) {
-        if (!o->n_met)
-            fair_build(e, o, list, *n);
-        else
-            fair_refresh(e, o, list, *n);
-        won = o->met[o->n_met - 1]->best;
-        won->wl->cq->node.best = NULL;
-        o->touched = won->wl->cq->node.top;
+/* Usage changes only on the way of the entry that was processed last, so only its part of the tree is played again. */
+struct entry *fair_next(struct sl_engine *e, struct fair_order *o) {
+    if (!o->tops)
+        return o->n ? o->list[--o->n] : NULL;
+    if (o->picked) {
+        if (!play_off(e, o, &o->tops[o->heap[0]]))
+            o->heap[0] = o->heap[--o->n_heap];
+        sift_down(o, 0);
     }
-    for (size_t i = 0; i < *n; i++)
-        if (list[i] == won) {
-            list[i] = list[--*n];
-            break;
-        }
-    return won;
+    o->picked = true;
+    return o->n_heap ? o->tops[o->heap[0]].node->best : NULL;
 }
 
 /* ---- whom to preempt ---- */
@@ -287,29 +332,45 @@ static bool second_pass(struct psearch *s, struct order *o) {
     return false;
 }
 
+static size_t collect_from(struct psearch *s, struct cq *q, enum sl_preempt_policy policy, struct wl **list, size_t n) {
+    for (uint32_t h = 0; h < q->n_holders; h++) {
+        struct wl *w = q->holders[h].wl;
+        if (w->removed || !policy_allows(policy, s->wl, w) || !wl_contests(w, s->contested, s->n_contested))
+            continue;
+        if (list)
+            list[n] = w;
+        n++;
+    }
+    return n;
+}
+
+/* Own workloads, and those of every queue of the tree that borrows what is contested; only counts without a list. */
 static size_t collect(struct psearch *s, struct wl **list) {
     const struct sl_clusterqueue *own = s->cq->obj;
-    size_t n = 0;
-    struct tree *t = s->cq->node.tree;
-    for (size_t i = 0; i < t->n_cqs; i++) {
-        struct cq *q = t->cqs[i];
-        enum sl_preempt_policy policy = q == s->cq ? own->within_cluster_queue : own->reclaim_within_cohort;
-        if (policy == SL_PREEMPT_NEVER || !q->active)
+    size_t n = collect_from(s, s->cq, own->within_cluster_queue, list, 0);
+    if (own->reclaim_within_cohort == SL_PREEMPT_NEVER || !s->cq->node.parent)
+        return n;
+    struct node **stack = NULL;
+    size_t depth = 0, cap = 0;
+    SL_GROW(stack, cap, depth);
+    stack[depth++] = s->cq->node.tree->root;
+    while (depth) {
+        struct node *x = stack[--depth];
+        bool over = any_over(s, x);
+        if (!over && !x->n_sub)
             continue;
-        bool borrows = q == s->cq;
-        for (size_t k = 0; k < s->n_contested && !borrows; k++) {
-            const struct cell *c = node_cell(&q->node, s->contested[k]->key);
-            borrows = c && c->nom < c->U;
-        }
-        for (uint32_t h = 0; borrows && h < q->n_holders; h++) {
-            struct wl *w = q->holders[h].wl;
-            if (w->removed || !policy_allows(policy, s->wl, w) || !wl_contests(w, s->contested, s->n_contested))
-                continue;
-            if (list)
-                list[n] = w;
-            n++;
+        for (size_t i = 0; i < x->n_kids; i++) {
+            struct node *k = x->kids[i];
+            if (!k->is_cq) {
+                SL_GROW(stack, cap, depth);
+                stack[depth++] = k;
+            } else if (over && k != &s->cq->node && cq_of(k)->active &&
+                       !within_quota(k, s->contested, s->n_contested)) {
+                n = collect_from(s, cq_of(k), own->reclaim_within_cohort, list, n);
+            }
         }
     }
+    free(stack);
     return n;
 }
 

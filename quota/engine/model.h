@@ -60,9 +60,10 @@ struct node {
     double weight;
     int height;             /* 0 for a CQ */
     int depth;              /* 0 for a root */
+    uint32_t n_sub;         /* Cohorts among the kids */
     uint32_t mark, on_path; /* scratch of searches: equal to the engine's mark when set */
-    struct entry *best; /* scratch of the fair order */
-    struct node *top;
+    struct entry *best;     /* scratch of the fair order */
+    uint32_t slot;
     struct tree *tree; /* NULL: below a cycle */
     struct lend {      /* what the node's children may borrow at most, by resource; computed when asked for */
         const struct res *res;
@@ -141,7 +142,6 @@ enum wl_why {
     WHY_PODS_READY,
     WHY_RETURN, /* its victim would take the quota back */
     WHY_HELD,   /* its preemptor goes first */
-    WHY_FAILED,
 };
 
 struct use {
@@ -507,6 +507,7 @@ void search_remove(struct sl_engine *e, struct wl *w);
 bool search_room(struct psearch *s, bool allow_borrow);
 void search_take(struct psearch *s, struct wl *w, uint8_t reason);
 struct targets search_fill_back(struct psearch *s, bool allow_borrow);
+bool any_over(const struct psearch *s, const struct node *n);
 bool within_quota(const struct node *n, struct cell *const *contested, size_t n_contested);
 struct targets fair_targets(struct psearch *s);
 
@@ -527,20 +528,32 @@ struct entry {
     struct wl *wl;
     struct assignment *a;
     struct targets t;
-    uint8_t result, why;
+    uint8_t result; /* 0: not processed yet */
+    uint8_t why;
     struct fair_key *keys; /* fair sharing: at each ancestor, bottom-up */
     struct sl_admission *admission;
 };
 void nominate_one(struct sl_engine *e, struct wl *w, struct entry *x, bool use_bookmark);
 /* Cycles until this tree is at rest. left: admissions that may still be made; false when it ran out. */
 bool tree_run(struct sl_engine *e, struct tree *t, size_t *left);
-struct fair_order { /* of one cycle; zeroed at its beginning, met released by the caller */
-    struct node **met;
-    size_t n_met, cap_met;
-    struct node *touched;
+struct fair_top { /* a child of the root with all that is below it */
+    struct node *node;
+    size_t met, met_end, entries, entries_end;
 };
-/* Takes the next entry out of list. */
-struct entry *fair_next(struct sl_engine *e, struct fair_order *o, struct entry **list, size_t *n);
+struct fair_order { /* of one cycle, in the arena */
+    struct entry **list;
+    size_t n;
+    struct node **met; /* nodes on the way from entries to the root, by top, deepest first */
+    size_t n_met;
+    struct fair_top *tops;
+    size_t n_tops;
+    size_t *heap; /* of tops, the one with the next entry first */
+    size_t n_heap;
+    bool picked;
+};
+void fair_begin(struct sl_engine *e, struct fair_order *o, struct entry **list, size_t n);
+/* The next entry; the one before must have been processed (its result set). NULL when none is left. */
+struct entry *fair_next(struct sl_engine *e, struct fair_order *o);
 
 /* ---- explain.c ---- */
 void tell_all(struct sl_engine *e);

@@ -151,7 +151,7 @@ static void classify(struct cands *c, struct cq *q, struct node *meet, bool adva
 }
 
 /* Whether any child of the node is over its quota in what is contested; if not, nobody below can be a candidate. */
-static bool any_over(const struct psearch *s, const struct node *n) {
+bool any_over(const struct psearch *s, const struct node *n) {
     for (size_t i = 0; i < s->n_contested; i++) {
         const struct cell *c = node_cell(n, s->contested[i]->key);
         if (c && c->over)

@@ -316,7 +316,9 @@ static void reset_node(struct node *n) {
 static void compute_up(struct sl_engine *e, struct node *n) {
     sweep_cells(e, n);
     int height = 0;
+    n->n_sub = 0;
     for (size_t k = 0; k < n->n_kids; k++) {
+        n->n_sub += !n->kids[k]->is_cq;
         int h = n->kids[k]->is_cq ? 1 : 1 + n->kids[k]->height;
         if (h > height)
             height = h;

@@ -362,6 +362,10 @@ static void odd_holders(void **state) {
     sl_engine_del_namespace(e, "ns");
     put_wl(e, "g", "q", 0, 108, 1, 1);
     expect_run(e, 108, "pending g"); /* its namespace is gone */
+    put_wl(e, "h", "nowhere", 0, 109, 1, 1); /* a queue that only this workload knows of goes with it */
+    expect_run(e, 109, "pending h");
+    sl_engine_del_workload(e, "h");
+    assert_null(sl_map_get(&e->lqs, "ns/nowhere"));
     sl_engine_check_invariants(e);
     sl_engine_free(e);
 }
