@@ -395,6 +395,39 @@ def test_both_are_away(world, teams, chart, helm, loaded):
     running(k, "blue", "later", 1)
 
 
+def test_certificates_made_anew(world, teams):
+    """what the page on alerts says when they are lost or about to expire"""
+    k, ns = world.kube, NS
+    old = k.raw("GET", f"/api/v1/namespaces/{NS}/secrets/sluice-webhook-server-cert")["data"]["ca.crt"]
+    with open(os.path.join(control.REPO, "docs", "operations.md")) as f:
+        recipe = re.search(r"`kubectl -n NAMESPACE (patch secret SECRET [^`]+)`", f.read())[1]
+    world.cluster.kubectl("-n", ns, *shlex.split(recipe.replace("SECRET", "sluice-webhook-server-cert")))
+    world.cluster.kubectl("-n", ns, "rollout", "restart", "deployment/" + MANAGER)
+    world.cluster.kubectl("-n", ns, "rollout", "status", "deployment/" + MANAGER, "--timeout=120s")
+    assert k.raw("GET", f"/api/v1/namespaces/{NS}/secrets/sluice-webhook-server-cert")["data"]["ca.crt"] != old
+    p = subprocess.run([BINARY, "verify", "-n", NS, "--kubeconfig", world.cluster.kubeconfig, "--timeout", "60s"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert p.returncode == 0, p.stdout
+    k.batch.create_namespaced_job("blue", job("blue", "trusted", "gpu", "true", gpus=0))
+    until(lambda: (k.job("blue", "trusted")["status"].get("succeeded") or 0) == 1, "a Job is admitted and done", 60)
+
+
+def test_rights_suffice(world, teams, figure):
+    """in all of the above nothing was refused to the manager, and it was given little that it did not use"""
+    user, used = f"system:serviceaccount:{NS}:{MANAGER}", set()
+    for e in world.cluster.audit_entries()[0]:
+        ref = e.get("objectRef", {})
+        if e["user"]["username"] == user and e["stage"] == "ResponseComplete":
+            assert e["responseStatus"]["code"] != 403, e
+            resource = "/".join(filter(None, (ref.get("resource"), ref.get("subresource"))))
+            used.add((ref.get("apiGroup", ""), resource, e["verb"]))
+    given = set()
+    for kind in ("clusterrole/sluice-manager-role", "-n " + NS + " role/sluice-leader-election-role"):
+        for r in json.loads(world.cluster.kubectl("get", *kind.split(), "-o", "json").stdout)["rules"]:
+            given |= {(g, x, v) for g in r["apiGroups"] for x in r["resources"] for v in r["verbs"]}
+    assert used <= given and len(used) > 20
+    figure("rights that were not used", ", ".join(sorted(f"{v} {x}" for g, x, v in given - used)))
+
+
 def test_uninstall_leaves_the_cluster_usable(world, teams, helm):
     k = world.kube
     pods = {p["metadata"]["uid"]: p for ns, n in (("red", "own"), ("red", "more"), ("blue", "after")) for p in running(k, ns, n, 1)}
