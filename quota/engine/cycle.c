@@ -413,8 +413,12 @@ static void requeue(struct cycle *c, struct entry *x) {
     bool strict = q->obj->strategy == SL_STRICT_FIFO;
     bool stay =
         strict ? x->result != R_MISPLACED : x->result == R_WAITING || x->result == R_SKIPPED || x->result == R_BLOCKED;
-    if (stay || bookmark_pending(w))
+    if (stay || bookmark_pending(w)) {
+        if (q->tried && q->tried != w)
+            wl_retell(e, q->tried); /* it waits behind this one now */
+        q->tried = w;
         return;
+    }
     c->progress = P_REAL;
     if (x->result == R_NOFIT || x->result == R_NO_CANDIDATES) {
         queue_park_class(e, w->klass, w, x->why);

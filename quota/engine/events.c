@@ -125,8 +125,11 @@ const char *cq_inactive(const struct sl_engine *e, const struct cq *q, struct sl
 }
 
 void cq_refresh_active(struct sl_engine *e, struct cq *q) {
+    bool was = q->active;
     q->active = cq_inactive(e, q, NULL) == NULL;
     cq_ready_sync(q);
+    if (was != q->active)
+        queue_tell_all(e, q);
 }
 
 static void free_table(struct sl_engine *e, struct cq *q) {
@@ -245,23 +248,14 @@ void sl_engine_put_clusterqueue(struct sl_engine *e, struct sl_clusterqueue *tak
         raise_flush(e, &q->node);
         new_epoch(&q->node);
         queue_flush_misplaced(e, q);
-        for (uint32_t i = 0; q->n_pending && i < q->n_heap; i++) /* what they were told may have changed */
-            wl_tell(e, q->heap[i]->heap[0]);
+        queue_tell_all(e, q);
     }
     sl_clusterqueue_free(old);
-    if (!old)
+    if (!old && q->refs)
         SL_MAP_EACH (&e->lqs, m) {
             struct lq *l = m->value;
             if (l->cq == q)
                 replace_all(e, l);
-        }
-    if (other && q->n_pending)
-        SL_MAP_EACH (&e->lqs, m) {
-            struct lq *l = m->value;
-            if (l->cq == q)
-                for (struct wl *w = l->wls; w; w = w->lq_next)
-                    if (w->where != WL_HOLDING && w->where != WL_NOWHERE)
-                        wl_tell(e, w);
         }
 }
 

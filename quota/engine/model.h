@@ -226,6 +226,7 @@ struct cq {
     struct wl **misplaced; /* namespace does not match */
     uint32_t n_misplaced, cap_misplaced;
     struct wl *sticky;
+    struct wl *tried; /* the head of the heap that was told why it waits */
     int64_t sticky_generation;
     struct holder *holders;
     uint32_t n_holders, cap_holders;
@@ -382,6 +383,7 @@ void queue_park_solo(struct sl_engine *e, struct wl *w, bool misplaced);
 void queue_backoff(struct sl_engine *e, struct wl *w);
 struct wl *queue_head(const struct cq *q); /* next to be tried */
 bool queue_flush(struct sl_engine *e, struct tree *t);
+void queue_tell_all(struct sl_engine *e, struct cq *q);
 void queue_flush_misplaced(struct sl_engine *e, struct cq *q);
 bool wl_backoff_over(const struct sl_engine *e, const struct wl *w);
 bool wl_before(const struct wl *a, const struct wl *b); /* heap order without the sticky rule */
@@ -559,7 +561,7 @@ struct entry *fair_next(struct sl_engine *e, struct fair_order *o);
 void tell_all(struct sl_engine *e);
 void decide_evict(struct sl_engine *e, struct wl *by, struct wl *victim, uint8_t reason);
 
-#define RETELL_MS 5000 /* numbers in a reason that was told are brought up to date no more often than this */
+#define RETELL_MS 30000 /* numbers in a reason that was told are brought up to date no more often than this */
 struct sl_decision *decide(struct sl_engine *e, enum sl_decision_kind kind, struct wl *w);
 
 /* workloads.c */

@@ -361,6 +361,8 @@ void queue_remove(struct sl_engine *e, struct wl *w) {
     default: return;
     }
     w->where = WL_NOWHERE;
+    if (q->tried == w)
+        q->tried = NULL;
 }
 
 void queue_park_class(struct sl_engine *e, struct klass *k, struct wl *rep, enum wl_why why) {
@@ -435,4 +437,20 @@ void queue_flush_misplaced(struct sl_engine *e, struct cq *q) {
         queue_remove(e, w);
         queue_put(e, w);
     }
+}
+
+/* What everybody in the queue is told may have changed. */
+void queue_tell_all(struct sl_engine *e, struct cq *q) {
+    if (!q->n_pending)
+        return;
+    for (uint32_t i = 0; i < q->cap_table; i++)
+        for (uint32_t k = 0; q->table[i] && k < q->table[i]->n; k++)
+            wl_tell(e, q->table[i]->heap[k]);
+    for (uint32_t i = 0; i < q->n_solo; i++)
+        wl_tell(e, q->solo[i]);
+    for (uint32_t i = 0; i < q->n_misplaced; i++)
+        wl_tell(e, q->misplaced[i]);
+    for (uint32_t i = 0; i < e->n_backoff; i++)
+        if (e->backoff[i]->cq == q)
+            wl_tell(e, e->backoff[i]);
 }

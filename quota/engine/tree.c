@@ -55,18 +55,24 @@ static void cell_free(struct sl_engine *e, struct cell *c) {
 
 /* ---- arithmetic ---- */
 
+/*
+ * raw(c) = local(c) + min(raw(parent), what c's limit leaves), unrolled from the bottom up: how deep Cohorts are nested
+ * is up to users, so there is no recursion.
+ */
 int64_t cell_available_raw(const struct cell *c) {
-    if (!c->up)
-        return amt_sub(c->S, c->U);
-    int64_t p = cell_available_raw(c->up);
-    if (c->has_bl) {
+    int64_t below = 0, best = SL_UNLIMITED;
+    for (; c->up; c = c->up) {
+        below = amt_add(below, cell_local(c));
+        if (!c->has_bl)
+            continue;
         int64_t in_parent = amt_sub(c->S, c->L);
         int64_t used_up = max0(amt_sub(c->U, c->L));
-        int64_t limit = amt_add(amt_sub(in_parent, used_up), c->bl);
-        if (limit < p)
-            p = limit;
+        int64_t limit = amt_add(below, amt_add(amt_sub(in_parent, used_up), c->bl));
+        if (limit < best)
+            best = limit;
     }
-    return amt_add(cell_local(c), p);
+    int64_t whole = amt_add(below, amt_sub(c->S, c->U));
+    return whole < best ? whole : best;
 }
 
 /* Every change of a usage, so that the parent knows how many of its children are over their quota. */

@@ -133,6 +133,30 @@ static void flavor_events(void **state) {
     sl_engine_free(e);
 }
 
+/* Nobody goes on believing a reason that is over: not those behind a head, not a head that was overtaken. */
+static void reasons_go(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    struct sl_clusterqueue *q = new_cq("q", NULL);
+    q->groups = one_group("late", GPU, 1, NONE, NONE);
+    q->n_groups = 1;
+    q->strategy = SL_STRICT_FIFO;
+    sl_engine_put_clusterqueue(e, q);
+    put_lq(e, "q", "q");
+    put_wl(e, "a", "q", 0, 100, 1, 1);
+    put_wl(e, "b", "q", 0, 101, 1, 1);
+    put_wl(e, "c", "q", 0, 102, 1, 1);
+    expect_run(e, 102, "pending a; pending b; pending c");
+    put_flavor(e, "late");
+    expect_run(e, 103, "admit a late=1; pending b; pending c");
+    put_wl(e, "d", "q", 10, 104, 1, 1);
+    expect_run(e, 104, "pending d");
+    expect_run(e, sl_engine_next_due_ms(e) / 1000, "pending b");
+    SL_AUTO_JSON *why = sl_engine_explain(e, "b");
+    assert_non_null(strstr(sl_json_get_str(why, "message", ""), "behind workloads that come before it"));
+    sl_engine_free(e);
+}
+
 static void localqueues(void **state) {
     (void)state;
     struct sl_engine *e = queue_of(2);
@@ -361,7 +385,7 @@ static void odd_holders(void **state) {
     sl_engine_del_namespace(e, "ns");
     sl_engine_del_namespace(e, "ns");
     put_wl(e, "g", "q", 0, 108, 1, 1);
-    expect_run(e, 108, "pending g"); /* its namespace is gone */
+    expect_run(e, 108, "pending g");         /* its namespace is gone */
     put_wl(e, "h", "nowhere", 0, 109, 1, 1); /* a queue that only this workload knows of goes with it */
     expect_run(e, 109, "pending h");
     sl_engine_del_workload(e, "h");
@@ -438,7 +462,7 @@ int main(void) {
         cmocka_unit_test(checks),        cmocka_unit_test(flavor_events), cmocka_unit_test(localqueues),
         cmocka_unit_test(undeclared),    cmocka_unit_test(pods),          cmocka_unit_test(reservation),
         cmocka_unit_test(waits_by_time), cmocka_unit_test(queue_times),   cmocka_unit_test(odd_holders),
-        cmocka_unit_test(solo),          cmocka_unit_test(initial_share),
+        cmocka_unit_test(solo),          cmocka_unit_test(initial_share), cmocka_unit_test(reasons_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
