@@ -401,8 +401,6 @@ static void requeue(struct cycle *c, struct entry *x) {
         fight_over(w);
     if (w->why != x->why || !w->told)
         wl_tell(e, w);
-    else if (w->told_ver != c->t->usage_ver)
-        wl_retell(e, w);
     w->why = x->why;
     if (x->result == R_WAITING && q->obj->strategy == SL_BEST_EFFORT_FIFO) {
         if (q->sticky != w || q->sticky_generation != w->obj->generation)

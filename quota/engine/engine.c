@@ -51,6 +51,44 @@ static void wake_backoff(struct sl_engine *e) {
     }
 }
 
+/* After a while, so that a busy tree does not rewrite its reasons all the time, those with numbers are brought up to
+ * date. */
+static void watch_reasons(struct sl_engine *e, struct tree *t) {
+    if (t->stale_reasons || t->told_ver == t->usage_ver)
+        return;
+    size_t i = 0;
+    while (i < t->n_cqs && !t->cqs[i]->n_pending)
+        i++;
+    if (i == t->n_cqs) { /* nobody waits */
+        t->told_ver = t->usage_ver;
+        return;
+    }
+    t->stale_reasons = true;
+    t->reasons_due = e->now_ms + RETELL_MS;
+    t->next_stale = NULL;
+    *(e->stale_last ? &e->stale_last->next_stale : &e->stale_first) = t;
+    e->stale_last = t;
+}
+
+static void refresh_reasons(struct sl_engine *e) {
+    for (struct tree *t; (t = e->stale_first) && t->reasons_due <= e->now_ms;) {
+        e->stale_first = t->next_stale;
+        if (!e->stale_first)
+            e->stale_last = NULL;
+        t->stale_reasons = false;
+        t->told_ver = t->usage_ver;
+        for (size_t i = 0; i < t->n_cqs; i++) {
+            struct cq *q = t->cqs[i];
+            if (q->tried && q->tried->told && q->tried->told_ver != t->usage_ver)
+                wl_tell(e, q->tried);
+            for (uint32_t k = 0; q->n_parked && k < q->cap_table; k++)
+                if (q->table[k] && q->table[k]->parked && q->table[k]->rep &&
+                    q->table[k]->rep->told_ver != t->usage_ver)
+                    wl_tell(e, q->table[k]->rep);
+        }
+    }
+}
+
 /* Those who waited for all pods to be ready may go on. */
 static void wake_blocked(struct sl_engine *e) {
     if (!e->config.block_admission || !e->all_ready || e->n_not_ready)
@@ -92,7 +130,9 @@ void sl_engine_run(struct sl_engine *e, int64_t now_ms, size_t max_admissions, s
             more = true;
             tree_dirty(e, t);
         }
+        watch_reasons(e, t);
     }
+    refresh_reasons(e);
     while (e->retell_first && now_ms - e->retell_first->told_ms >= RETELL_MS)
         wl_tell(e, e->retell_first);
     if (!more) /* before that, reasons would not be the last word */

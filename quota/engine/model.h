@@ -84,6 +84,10 @@ struct tree { /* a root with everything below it: what one cycle looks at */
     uint32_t n_nodes;   /* the tree goes with its last node */
     bool dirty, flush;
     struct tree *next_dirty;
+    bool stale_reasons; /* numbers have changed since reasons were told; in the engine's list until reasons_due */
+    uint64_t told_ver;
+    int64_t reasons_due;
+    struct tree *next_stale;
     struct cq *ready; /* CQs with something in the heap */
     struct fight {    /* evictions of this epoch; pointers are only compared */
         const struct wl *by, *victim;
@@ -272,6 +276,7 @@ struct sl_engine {
     uint64_t seq;
     struct node *stale;
     struct tree *dirty_first, *dirty_last;
+    struct tree *stale_first, *stale_last; /* by reasons_due */
     struct tree **trees;
     size_t n_trees, cap_trees;
     struct undo *undo;

@@ -149,6 +149,14 @@ void node_init(struct node *n, const char *name, bool is_cq) {
 }
 
 static void tree_free(struct sl_engine *e, struct tree *t) {
+    if (t->stale_reasons) {
+        struct tree *before = NULL;
+        for (struct tree *x = e->stale_first; x != t; x = x->next_stale)
+            before = x;
+        *(before ? &before->next_stale : &e->stale_first) = t->next_stale;
+        if (e->stale_last == t)
+            e->stale_last = before;
+    }
     if (t->dirty) {
         struct tree *before = NULL;
         for (struct tree *x = e->dirty_first; x != t; x = x->next_dirty)

@@ -224,6 +224,8 @@ int64_t sl_engine_next_due_ms(const struct sl_engine *e) {
         due = e->backoff[0]->obj->requeue_at_ms;
     if (e->retell_first && e->retell_first->told_ms + RETELL_MS < due)
         due = e->retell_first->told_ms + RETELL_MS;
+    if (e->stale_first && e->stale_first->reasons_due < due)
+        due = e->stale_first->reasons_due;
     return due == INT64_MAX ? -1 : due;
 }
 
