@@ -40,12 +40,11 @@ def one_job(cluster, kube, space, name, end):
     return len(about), len(events), new, said
 
 
-def test_writes_events_and_calls_of_a_one_pod_job(cluster, kube, space, record_property):
+def test_writes_events_and_calls_of_a_one_pod_job(cluster, kube, space):
     space.cpu_queue("a", 1)
     runs = [one_job(cluster, kube, space, f"job-{i}", lambda: None) for i in range(3)]
     print("API writes, events, webhook calls per one-pod Job:", [(w, e, c, said) for w, e, c, said in runs])
     for writes, events, calls, said in runs:
-        record_property("cost", f"{writes} writes, {events} events, {sum(calls.values()):.0f} calls")
         assert writes <= WRITES, said
         assert events <= EVENTS
         assert sum(calls.values()) <= CALLS, calls
