@@ -23,7 +23,7 @@ EVERYTHING = {
     "affinity": {"nodeAffinity": {}}, "image": {"digest": "sha256:" + "0" * 64}, "webhooks": {"excludedNamespaces": ["monitoring"], "serviceName": "hooks"}, "crds": {"keep": False, "v1beta1": False},
     "ledger": {"volume": {"ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}}}},
     "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
-    "monitoring": {"readers": [{"namespace": "monitoring", "name": "prometheus"}], "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}, "dashboard": {"enabled": True},
+    "monitoring": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}, "dashboard": {"enabled": True},
                    "prometheusRule": {"enabled": True, "gpuHealth": True}},
     "networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}], "extraEgress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]},
     "config": {"manageJobsWithoutQueueName": True, "metrics": {"enableClusterQueueResources": False}, "managedJobsNamespaceSelector": {"matchLabels": {"jobs": "yes"}}},

@@ -411,7 +411,7 @@ def test_certificates_made_anew(world, teams):
     until(lambda: (k.job("blue", "trusted")["status"].get("succeeded") or 0) == 1, "a Job is admitted and done", 60)
 
 
-def test_rights_suffice(world, teams, figure):
+def test_rights_suffice(world, teams):
     """in all of the above nothing was refused to the manager, and it was given little that it did not use"""
     user, used = f"system:serviceaccount:{NS}:{MANAGER}", set()
     for e in world.cluster.audit_entries()[0]:
@@ -425,7 +425,9 @@ def test_rights_suffice(world, teams, figure):
         for r in json.loads(world.cluster.kubectl("get", *kind.split(), "-o", "json").stdout)["rules"]:
             given |= {(g, x, v) for g in r["apiGroups"] for x in r["resources"] for v in r["verbs"]}
     assert used <= given and len(used) > 20
-    figure("rights that were not used", ", ".join(sorted(f"{v} {x}" for g, x, v in given - used)))
+    rare = {"delete jobs", "delete workloads", "get jobs", "get workloads", "patch jobs/status", "patch admissionchecks", "patch clusterqueues", "patch resourceflavors", "patch cohorts/status",
+            "patch events", "update jobs/finalizers", "patch workloads"}  # what only conflicts, deletions, older servers and the like ask for
+    assert {f"{v} {x}" for g, x, v in given - used} <= rare
 
 
 def test_uninstall_leaves_the_cluster_usable(world, teams, helm):
