@@ -290,6 +290,7 @@ static void waits_by_time(void **state) {
         sl_engine_put_workload(e, w, 100000);
     }
     SL_AUTO_FREE char *told = run(e, 100);
+    assert_non_null(strstr(told, "pending w5"));
     const struct sl_workload **list;
     assert_int_equal(sl_engine_pending(e, "q", &list), 6);
     free(list);
@@ -418,6 +419,78 @@ static void solo(void **state) { /* rejected ones are tried again when something
     sl_engine_free(e);
 }
 
+/* Which changes of a ClusterQueue, flavor or namespace are events: one that is none leaves the waiting one alone. */
+static struct sl_clusterqueue *variant(int which) {
+    struct sl_clusterqueue *q = simple("q", NULL, 4);
+    SL_AUTO_JSON *one = sl_json_from("{'matchExpressions':[{'key':'team','operator':'NotIn','values':['x']}]}");
+    SL_AUTO_JSON *two = sl_json_from("{'matchExpressions':[{'key':'team','operator':'NotIn','values':['y']}]}");
+    SL_AUTO_JSON *three = sl_json_from("{'matchExpressions':[{'key':'team','operator':'DoesNotExist'}]}");
+    const struct sl_json *selector = which == 1 ? two : which == 2 ? three : which == 3 ? NULL : one;
+    if (selector)
+        assert_int_equal(sl_selector_decode(selector, &q->namespace_selector, NULL), 0);
+    if (which != 4)
+        rule(q, which == 5 ? "b" : "a", NULL);
+    if (which == 6)
+        rule(q, "b", "f");
+    if (which == 7)
+        rule(q, "b", "g");
+    if (which == 8) {
+        struct sl_resource_group *more = one_group("f", "cpu", 1, NONE, NONE);
+        q->groups = sl_xrealloc(q->groups, 2, sizeof *q->groups);
+        q->groups[1] = *more;
+        q->n_groups = 2;
+        free(more);
+    }
+    if (which == 9)
+        q->groups->flavors->quotas[0].nominal = 5;
+    if (which == 10) {
+        free(q->groups->covered[0]);
+        q->groups->covered[0] = sl_xstrdup("cpu");
+        free(q->groups->flavors->quotas[0].resource);
+        q->groups->flavors->quotas[0].resource = sl_xstrdup("cpu");
+    }
+    if (which == 11) {
+        free(q->groups->flavors->flavor);
+        q->groups->flavors->flavor = sl_xstrdup("g");
+    }
+    if (which == 12)
+        q->weight = 2;
+    return q;
+}
+
+static void differences(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_flavor(e, "g");
+    put_check(e, "a", true);
+    put_check(e, "b", true);
+    put_lq(e, "q", "q");
+    sl_engine_put_clusterqueue(e, variant(0));
+    put_wl(e, "w", "q", 0, 100, 1, 9);
+    expect_run(e, 100, "pending w");
+    struct cq *q = sl_map_get(&e->cqs, "q");
+    for (int i = 0; i <= 12; i++) {
+        sl_engine_put_clusterqueue(e, variant(0));
+        SL_AUTO_FREE char *settled = run(e, 200 + i);
+        assert_null(strstr(settled, "admit"));
+        trees_refresh(e);
+        uint64_t cycles = q->node.tree->cycle;
+        sl_engine_put_clusterqueue(e, variant(i));
+        SL_AUTO_FREE char *got = run(e, 200 + i);
+        assert_null(strstr(got, "admit"));
+        if (i == 0)
+            assert_int_equal(q->node.tree->cycle, cycles); /* nothing changed, nothing tried */
+        else
+            assert_true(q->node.tree->cycle > cycles);
+    }
+    struct sl_workload *w = new_wl("v", "q", 0, 300, 1, 1);
+    w->quota_reserved = (struct sl_condition_view){SL_TRI_FALSE, 0, sl_xstrdup("OnHold")};
+    sl_engine_put_workload(e, w, 300000);
+    SL_AUTO_FREE char *held = run(e, 300);
+    assert_null(strstr(held, " v")); /* its integration asked to leave it alone */
+    sl_engine_free(e);
+}
+
 static void initial_share(void **state) { /* 7.8: a 3, b low 5 + high 1; one to a */
     (void)state;
     for (int initial = 0; initial < 2; initial++) {
@@ -463,6 +536,7 @@ int main(void) {
         cmocka_unit_test(undeclared),    cmocka_unit_test(pods),          cmocka_unit_test(reservation),
         cmocka_unit_test(waits_by_time), cmocka_unit_test(queue_times),   cmocka_unit_test(odd_holders),
         cmocka_unit_test(solo),          cmocka_unit_test(initial_share), cmocka_unit_test(reasons_go),
+        cmocka_unit_test(differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
