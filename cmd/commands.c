@@ -10,16 +10,34 @@ const struct sl_command sl_commands[] = {
     {"manager", "run the quota manager and its webhooks", "see docs/operations.md for every flag", sl_cmd_manager},
     {"simulate", "play manifests or decision scenarios without a cluster",
      "sluice simulate PATH... [--config FILE] [--run-time 10m] [--until 24h] [-o text|json]\n"
-     "sluice simulate --scenario FILE [--config FILE] [--check] [-o json]",
+     "sluice simulate --scenario FILE [--config FILE] [--check] [-o json]\n\n"
+     "  PATH        a manifest, a folder of them (in the order of their names), or - for standard input\n"
+     "  --config    the manager's configuration (default: what the manager has without one)\n"
+     "  --run-time  how long a job runs, on a virtual clock\n"
+     "  --until     when the story ends\n"
+     "  --scenario  a decision scenario instead of manifests; --check compares with what it expects\n"
+     "  -o json     an object a line",
      sl_cmd_simulate},
-    {"lint", "check manifests with the rules of the webhooks", "sluice lint PATH... [-o text|json]", sl_cmd_lint},
+    {"lint", "check manifests with the rules of the webhooks",
+     "sluice lint PATH... [-o text|json]\n\n"
+     "  PATH     a manifest, a folder of them, or - for standard input; kinds that Sluice does not know are passed "
+     "over\n"
+     "  -o json  an object a line",
+     sl_cmd_lint},
     {"explain", "say why a workload waits",
-     "sluice explain [-n NAMESPACE] WORKLOAD|job/NAME [--kubeconfig FILE] [--simulate PATH]... [-o text|json]",
+     "sluice explain [-n NAMESPACE] WORKLOAD|job/NAME [--kubeconfig FILE | --simulate PATH] [--config FILE] [-o "
+     "text|json]\n\n"
+     "  -n            the namespace (default: default)\n"
+     "  --kubeconfig  the cluster (default: $KUBECONFIG, or the one whose pod this is)\n"
+     "  --simulate    instead of a cluster, manifests: the moment when all are created and nothing has finished",
      sl_cmd_explain},
-    {"status", "show queues, what they use and who waits",
-     "sluice status [--kubeconfig FILE] [--config FILE] [-o text|json]", sl_cmd_status},
+    {"status", "show queues, what they use and how many wait",
+     "sluice status [--kubeconfig FILE | --simulate PATH] [--config FILE] [-o text|json]", sl_cmd_status},
     {"history", "show who took and returned quota",
-     "sluice history --data-dir DIR [--queue NAME] [--namespace NS] [--limit N] [-o text|json]", sl_cmd_history},
+     "sluice history --data-dir DIR [--queue NAME] [--namespace NS] [--limit 100] [-o text|json]\n\n"
+     "  --data-dir  the ledger's folder, on the machine or in the pod of the manager; newest entries come first\n"
+     "  -o json     an object a line",
+     sl_cmd_history},
     {"check", "ask a running manager whether it is well", "sluice check --url http://HOST:PORT/readyz", sl_cmd_check},
     {"verify", "check from inside whether an installation is whole",
      "sluice verify [-n NAMESPACE] [--timeout 60s] [--kubeconfig FILE] [--lease NAME] [--webhook-service NAME] "

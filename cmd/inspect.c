@@ -43,6 +43,8 @@ static int open_eyes(struct eyes *e, const char *verb, const char *kubeconfig, c
         if (!rc)
             rc = simulation_init(&e->sim, &e->config, e->document, 0, &err);
         for (size_t i = 0; !rc && i < files.n; i++) {
+            if (simulation_foreign(files.items[i].object))
+                continue;
             if (i)
                 simulation_advance(&e->sim, sl_cluster_wall_ms(e->sim.cluster) + 1000);
             rc = simulation_create(&e->sim, files.items[i].object, NULL, &err);
@@ -55,7 +57,7 @@ static int open_eyes(struct eyes *e, const char *verb, const char *kubeconfig, c
         e->manager = e->sim.manager;
         if (rc)
             fprintf(stderr, "sluice %s: %s\n", verb, err.text);
-        return rc ? SL_EXIT_FAILED : SL_EXIT_OK;
+        return rc == SL_INVALID ? SL_EXIT_WRONG : rc ? SL_EXIT_FAILED : SL_EXIT_OK;
     }
     if (!kubeconfig)
         kubeconfig = getenv("KUBECONFIG");
@@ -117,9 +119,8 @@ static void print_explanation(const struct sl_json *x) {
             }
             printf("  %s\n", sl_json_get_str(f.value, "verdict", ""));
             SL_JSON_ITEMS (sl_json_get(f.value, "holders"), h) {
-                SL_AUTO_FREE char *text = sl_json_type(h.value) == SL_JSON_STRING ? sl_xstrdup(sl_json_str(h.value, ""))
-                                                                                  : sl_json_text(h.value);
-                printf("      held by %s\n", text);
+                printf("      held by %s: %s (ClusterQueue %s)\n", sl_json_get_str(h.value, "workload", "?"),
+                       sl_json_get_str(h.value, "amount", "?"), sl_json_get_str(h.value, "clusterQueue", "?"));
             }
         }
     }
@@ -150,8 +151,16 @@ int sl_cmd_explain(int argc, char **argv) {
         SL_AUTO_FREE char *uid = sl_manager_find(e.manager, ns, args[0]);
         SL_AUTO_JSON *x = uid ? sl_engine_explain(sl_manager_engine(e.manager), uid) : NULL;
         if (!x) {
-            fprintf(stderr, "sluice explain: no Workload %s in namespace %s%s\n", args[0], ns,
-                    uid ? " waits or holds quota" : "");
+            if (uid)
+                fprintf(stderr, "sluice explain: Workload %s in namespace %s neither waits nor holds quota\n", args[0],
+                        ns);
+            else if (!strncmp(args[0], "job/", 4))
+                fprintf(stderr, "sluice explain: no Job %s with a Workload in namespace %s (-n names another)\n",
+                        args[0] + 4, ns);
+            else
+                fprintf(stderr,
+                        "sluice explain: no Workload %s in namespace %s (-n names another, job/%s looks for a Job)\n",
+                        args[0], ns, args[0]);
             code = SL_EXIT_WRONG;
         } else if (!strcmp(output, "json")) {
             SL_AUTO_FREE char *text = sl_json_text(x);
@@ -249,7 +258,8 @@ int sl_cmd_history(int argc, char **argv) {
     if (n < 0 || !good_output("history", output))
         return SL_EXIT_USAGE;
     if (n > 0 || !dir || !sl_parse_int(limit, &max) || max < 1 || max > 100000) {
-        fprintf(stderr, "sluice history: --data-dir is the ledger's folder; --limit is a number from 1 to 100000\n");
+        fprintf(stderr, "sluice history: --data-dir DIR names the ledger's folder, --limit a number from 1 to 100000; "
+                        "nothing else is taken\n");
         return SL_EXIT_USAGE;
     }
     sl_log_set_level(SL_LOG_ERROR);

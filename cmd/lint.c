@@ -68,7 +68,8 @@ int sl_cmd_lint(int argc, char **argv) {
     if (n < 0)
         return SL_EXIT_USAGE;
     if (n == 0 || (strcmp(output, "text") && strcmp(output, "json"))) {
-        fprintf(stderr, "sluice lint: names at least one manifest or folder; -o is text or json\n");
+        fprintf(stderr,
+                n ? "sluice lint: -o is text or json\n" : "sluice lint: name at least one manifest or folder\n");
         free(args);
         return SL_EXIT_USAGE;
     }
@@ -90,7 +91,7 @@ int sl_cmd_lint(int argc, char **argv) {
         return rc == SL_INVALID ? SL_EXIT_WRONG : SL_EXIT_FAILED;
     }
     sl_snapshot_freeze(snapshot);
-    size_t ours = 0;
+    size_t ours = 0, others = 0;
     for (size_t i = 0; i < manifests.n; i++) {
         const struct sl_manifest *m = &manifests.items[i];
         const char *api = sl_json_get_str(m->object, "apiVersion", "");
@@ -104,10 +105,20 @@ int sl_cmd_lint(int argc, char **argv) {
         } else if (sl_jobkind_of(m->object)) {
             found += lint_job(json, m, snapshot);
             ours++;
+        } else if (!*api || !*sl_json_get_str(m->object, "kind", "")) {
+            report(json, m, "error", !*api ? "apiVersion" : "kind", "Required value");
+            found++;
+            ours++;
+        } else {
+            others++;
         }
     }
-    if (!json)
-        printf("%zu document%s checked, %d error%s\n", ours, ours == 1 ? "" : "s", found, found == 1 ? "" : "s");
+    if (!json) {
+        printf("%zu document%s checked, %d error%s", ours, ours == 1 ? "" : "s", found, found == 1 ? "" : "s");
+        if (others)
+            printf("; %zu of other kinds passed over", others);
+        puts("");
+    }
     sl_manifests_done(&manifests);
     sl_snapshot_unref(snapshot);
     return found ? SL_EXIT_WRONG : SL_EXIT_OK;

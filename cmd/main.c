@@ -21,20 +21,26 @@ int main(int argc, char **argv) {
         usage(stderr);
         return SL_EXIT_USAGE;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+    bool help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help");
+    if (help && argc < 3) {
         usage(stdout);
         return SL_EXIT_OK;
+    }
+    if (help) { /* sluice help VERB */
+        argv++;
+        argc--;
     }
     if (!strcmp(argv[1], "--version"))
         argv[1] = argv[1] + 2;
     for (const struct sl_command *c = sl_commands; c->name; c++) {
         if (strcmp(argv[1], c->name))
             continue;
-        for (int i = 2; i < argc; i++)
-            if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-                printf("%s\n\n%s\n", c->summary, c->usage);
-                return SL_EXIT_OK;
-            }
+        for (int i = 2; i < argc && !help; i++)
+            help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
+        if (help) {
+            printf("%s\n\n%s\n", c->summary, c->usage);
+            return SL_EXIT_OK;
+        }
         return c->run(argc - 1, argv + 1);
     }
     fprintf(stderr, "sluice: unknown verb \"%s\"; try sluice --help\n", argv[1]);

@@ -82,7 +82,8 @@ static int load(struct sl_manifests *m, const char *path, int depth, struct sl_e
     if (n < 0)
         return sl_err_set(err, SL_IO, "%s: cannot be read", path);
     for (int i = 0; i < n; i++) {
-        SL_AUTO_FREE char *child = sl_xprintf("%s/%s", path, entries[i]->d_name);
+        SL_AUTO_FREE char *child =
+            sl_xprintf("%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", entries[i]->d_name);
         if (!rc && !stat(child, &st) && (S_ISDIR(st.st_mode) || is_manifest(entries[i]->d_name)))
             rc = load(m, child, depth + 1, err);
         free(entries[i]);

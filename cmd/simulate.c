@@ -22,6 +22,7 @@
 #include "sluice/cmd/manifests.h"
 #include "sluice/cmd/resources.h"
 #include "sluice/cmd/scenario.h"
+#include "sluice/jobs/jobkind.h"
 #include "sluice/kube/memory.h"
 #include "sluice/webhook/handlers.h"
 
@@ -152,14 +153,20 @@ int64_t simulation_next(struct simulation *s) {
     return next;
 }
 
+bool simulation_foreign(const struct sl_json *object) {
+    const char *api = sl_json_get_str(object, "apiVersion", "");
+    return *api && *sl_json_get_str(object, "kind", "") && !sl_resource_of(object) && !sl_jobkind_of(object) &&
+           strncmp(api, SL_KUEUE_GROUP "/", strlen(SL_KUEUE_GROUP) + 1);
+}
+
 int simulation_create(struct simulation *s, const struct sl_json *object, struct sl_json **ret_warnings,
                       struct sl_err *err) {
     SL_AUTO_JSON *o = sl_json_copy(object);
     const struct sl_resource *r = sl_resource_of(o);
     (void)ret_warnings;
     if (!r)
-        return sl_err_set(err, SL_INVALID, "%s %s is not simulated", sl_json_get_str(o, "apiVersion", "?"),
-                          sl_json_get_str(o, "kind", "?"));
+        return sl_err_set(err, SL_INVALID, "kind %s of apiVersion %s is not simulated",
+                          sl_json_get_str(o, "kind", "(none)"), sl_json_get_str(o, "apiVersion", "(none)"));
     if (!strcmp(r->group, SL_KUEUE_GROUP)) {
         SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
         sl_api_validate(o, NULL, SL_VALIDATE_STRUCTURE, &errors);
@@ -241,8 +248,10 @@ static void tell(struct story *st, const char *ns, const char *name, const char 
         puts(out);
         return;
     }
-    printf("%4lld:%02lld  %-9s %s/%s%s%s\n", (long long)(s / 60), (long long)(s % 60), what, ns, name,
-           *text ? "  " : "", text);
+    printf("%4lld:%02lld  %-9s %s/%s%s", (long long)(s / 60), (long long)(s % 60), what, ns, name, *text ? "  " : "");
+    for (const char *part; (part = strstr(text, "; ")); text = part + 2) /* a reason has parts: one a line */
+        printf("%.*s\n%21s", (int)(part - text), text, "");
+    puts(text);
 }
 
 static void describe_shm(const struct sl_json *template, struct sl_buf *out) {
@@ -353,7 +362,7 @@ static void on_workload(void *payload, const struct sl_watch_event *e) {
 
 static void tell_queues(struct story *st) {
     SL_AUTO_JSON *queues = sl_memory_list(st->sim.cluster, &sl_watched[SL_WATCHED_CLUSTERQUEUES], NULL);
-    if (st->json)
+    if (st->json || !sl_json_len(queues))
         return;
     printf("\n%-24s %-10s %9s %9s   %s\n", "CLUSTERQUEUE", "ACTIVE", "PENDING", "ADMITTED", "USED (BORROWED)");
     SL_JSON_ITEMS (queues, q) {
@@ -385,10 +394,17 @@ static int play(struct story *st, const struct sl_manifests *manifests, int64_t 
     for (size_t i = 0; i < manifests->n; i++) {
         const struct sl_manifest *f = &manifests->items[i];
         struct sl_err err = SL_ERR_INIT;
+        if (simulation_foreign(f->object)) {
+            fflush(stdout); /* in its place among what was told, also in a pipe */
+            fprintf(stderr, "%s:%d: %s %s: passed over, this kind is not simulated\n", f->file, f->line,
+                    sl_json_get_str(f->object, "kind", "?"), sl_json_path_str(f->object, "metadata.name", "?"));
+            continue;
+        }
         if (sl_resource_of(f->object) == &sl_watched[SL_WATCHED_JOBS] &&
             i) /* creation times have whole seconds: keep the order */
             simulation_advance(&st->sim, sl_cluster_wall_ms(st->sim.cluster) / 1000 * 1000 + 1000);
         if (simulation_create(&st->sim, f->object, NULL, &err)) {
+            fflush(stdout);
             fprintf(stderr, "%s:%d: %s %s: %s\n", f->file, f->line, sl_json_get_str(f->object, "kind", "?"),
                     sl_json_path_str(f->object, "metadata.name", "?"), err.text);
             refused++;
@@ -427,10 +443,19 @@ int sl_cmd_simulate(int argc, char **argv) {
     if (n < 0)
         return SL_EXIT_USAGE;
     int64_t run_ms, until_ms;
-    if ((n == 0 && !scenario) || !sl_duration_parse(run_time, &run_ms) || run_ms < 0 ||
-        !sl_duration_parse(until, &until_ms) || until_ms < 0 || (strcmp(output, "text") && strcmp(output, "json"))) {
-        fprintf(stderr, "sluice simulate: names at least one manifest or folder; durations look like 90s or 2h; -o is "
-                        "text or json\n");
+    const char *misuse = NULL;
+    if (n == 0 && !scenario)
+        misuse = "name at least one manifest or folder";
+    else if (n && scenario)
+        misuse = "--scenario takes no manifests";
+    else if (!sl_duration_parse(run_time, &run_ms) || run_ms < 0)
+        misuse = "--run-time is a duration such as 90s or 2h";
+    else if (!sl_duration_parse(until, &until_ms) || until_ms < 0)
+        misuse = "--until is a duration such as 90s or 2h";
+    else if (strcmp(output, "text") && strcmp(output, "json"))
+        misuse = "-o is text or json";
+    if (misuse) {
+        fprintf(stderr, "sluice simulate: %s\n", misuse);
         free(args);
         return SL_EXIT_USAGE;
     }
@@ -453,12 +478,14 @@ int sl_cmd_simulate(int argc, char **argv) {
     int rc = 0, code = SL_EXIT_OK;
     for (int i = 0; i < n && !rc; i++)
         rc = sl_manifests_load(&manifests, args[i], &err);
+    if (!rc && !manifests.n)
+        rc = sl_err_set(&err, SL_INVALID, "%s: nothing to play: no manifests here", args[0]);
     struct story story = {.json = !strcmp(output, "json")};
     if (!rc)
         rc = simulation_init(&story.sim, &config, document, run_ms, &err);
     if (rc) {
         fprintf(stderr, "sluice simulate: %s\n", err.text);
-        code = SL_EXIT_FAILED;
+        code = rc == SL_INVALID ? SL_EXIT_WRONG : SL_EXIT_FAILED;
     } else {
         sl_cluster_watch(story.sim.cluster, &sl_watched[SL_WATCHED_JOBS], &(struct sl_watch_options){0}, on_job,
                          &story);

@@ -15,6 +15,9 @@ struct simulation {
 SL_MUST int simulation_init(struct simulation *s, const struct sl_config *config, const struct sl_json *document,
                             int64_t run_ms, struct sl_err *err);
 void simulation_done(struct simulation *s);
+/* Whether a manifest is of a kind that has nothing to do with queues and jobs (a ConfigMap, a Deployment): a folder may
+ * hold such too, and a simulation passes them over. */
+bool simulation_foreign(const struct sl_json *object);
 /* Creates an object as kubectl would (namespaces come into being as needed; v1beta1 is converted). Errors carry the
  * refusal. */
 SL_MUST int simulation_create(struct simulation *s, const struct sl_json *object, struct sl_json **ret_warnings,

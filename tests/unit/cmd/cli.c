@@ -1,0 +1,159 @@
+/* What the verbs that read manifests answer to right and wrong use: exit codes and words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sluice/base/mem.h"
+#include "sluice/cmd/command.h"
+
+#define MAX_ARGS 8
+
+static char folder[] = "/tmp/sluice-cli-XXXXXX";
+static char said[65536]; /* standard output and standard error of the last run, as they were written */
+
+static int set_up(void **state) {
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return rmdir(folder); /* fails when a verb or a test left something behind */
+}
+
+static int run(int (*verb)(int, char **), const char *const *words) {
+    char *argv[MAX_ARGS + 1] = {NULL};
+    int argc = 0;
+    for (; words[argc] && argc < MAX_ARGS; argc++)
+        argv[argc] = sl_xstrdup(words[argc]);
+    FILE *to = tmpfile();
+    assert_non_null(to);
+    fflush(stdout);
+    fflush(stderr);
+    int out = dup(1), err = dup(2);
+    assert_true(out >= 0 && err >= 0 && dup2(fileno(to), 1) == 1 && dup2(fileno(to), 2) == 2);
+    int code = verb(argc, argv);
+    fflush(stdout);
+    fflush(stderr);
+    assert_true(dup2(out, 1) == 1 && dup2(err, 2) == 2);
+    close(out);
+    close(err);
+    rewind(to);
+    said[fread(said, 1, sizeof said - 1, to)] = 0;
+    fclose(to);
+    for (int i = 0; i < argc; i++)
+        free(argv[i]);
+    return code;
+}
+#define RUN(verb, ...) run(verb, (const char *const[]){#verb, __VA_ARGS__ __VA_OPT__(, ) NULL})
+
+static void assert_said(const char *text) {
+    if (!strstr(said, text))
+        fail_msg("\"%s\" is not in:\n%s", text, said);
+}
+
+/* Runs a verb on a file of its own. */
+static int run_on(int (*verb)(int, char **), const char *name, const char *text) {
+    SL_AUTO_FREE char *path = sl_xprintf("%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, strlen(text), f), strlen(text));
+    assert_int_equal(fclose(f), 0);
+    int code = run(verb, (const char *const[]){"verb", path, NULL});
+    assert_int_equal(unlink(path), 0);
+    return code;
+}
+
+static void wrong_use_names_the_mistake(void **state) {
+    (void)state;
+    assert_int_equal(RUN(sl_cmd_simulate), SL_EXIT_USAGE);
+    assert_said("at least one manifest or folder");
+    assert_int_equal(RUN(sl_cmd_simulate, "--run-time", "5", folder), SL_EXIT_USAGE);
+    assert_said("--run-time is a duration");
+    assert_int_equal(RUN(sl_cmd_simulate, "--until=x", folder), SL_EXIT_USAGE);
+    assert_said("--until is a duration");
+    assert_int_equal(RUN(sl_cmd_simulate, "-o", "yaml", folder), SL_EXIT_USAGE);
+    assert_said("-o is text or json");
+    assert_int_equal(RUN(sl_cmd_simulate, "--scenario", "x", folder), SL_EXIT_USAGE);
+    assert_said("--scenario takes no manifests");
+    assert_int_equal(RUN(sl_cmd_simulate, "--nope"), SL_EXIT_USAGE);
+    assert_said("unknown option --nope");
+    assert_int_equal(RUN(sl_cmd_lint), SL_EXIT_USAGE);
+    assert_said("at least one manifest or folder");
+    assert_int_equal(RUN(sl_cmd_lint, "-o", "yaml", folder), SL_EXIT_USAGE);
+    assert_said("-o is text or json");
+    assert_int_equal(RUN(sl_cmd_explain), SL_EXIT_USAGE);
+    assert_int_equal(RUN(sl_cmd_history), SL_EXIT_USAGE);
+    assert_said("--data-dir");
+}
+
+static void what_cannot_be_played(void **state) {
+    (void)state;
+    assert_int_equal(RUN(sl_cmd_simulate, "/nonexistent/manifests"), SL_EXIT_FAILED);
+    assert_said("/nonexistent/manifests: no such file or folder");
+    assert_int_equal(RUN(sl_cmd_simulate, folder), SL_EXIT_WRONG);
+    assert_said("no manifests here");
+    assert_int_equal(run_on(sl_cmd_simulate, "a.yaml", "a: [1,\n b: }\n"), SL_EXIT_WRONG);
+    assert_said("a.yaml: YAML line 2");
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", "a: [1,\n b: }\n"), SL_EXIT_WRONG);
+    assert_said("a.yaml: YAML line 2");
+}
+
+static void other_kinds_are_passed_over(void **state) {
+    (void)state;
+    const char *text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n";
+    assert_int_equal(run_on(sl_cmd_simulate, "a.yaml", text), SL_EXIT_OK);
+    assert_said("a.yaml:1: ConfigMap c: passed over");
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", text), SL_EXIT_OK);
+    assert_said("0 documents checked, 0 errors; 1 of other kinds passed over");
+}
+
+static void a_manifest_without_kind_or_version_is_wrong(void **state) {
+    (void)state;
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", "kind: Job\nmetadata: {name: j}\n"), SL_EXIT_WRONG);
+    assert_said("a.yaml:1: error: Job/j: apiVersion: Required value");
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", "apiVersion: batch/v1\n"), SL_EXIT_WRONG);
+    assert_said("kind: Required value");
+    assert_int_equal(run_on(sl_cmd_simulate, "a.yaml", "kind: Job\nmetadata: {name: j}\n"), SL_EXIT_WRONG);
+    assert_said("kind Job of apiVersion (none) is not simulated");
+}
+
+static void the_quick_start_is_told(void **state) {
+    (void)state;
+    assert_int_equal(RUN(sl_cmd_simulate, "examples/quickstart/"), SL_EXIT_OK);
+    assert_said("admitted  team-vision/sweep  to ClusterQueue vision");
+    assert_said("waits     team-nlp/too-big  No quota\n                     pod set main: flavor h100");
+    assert_int_equal(RUN(sl_cmd_simulate, "examples/gpu-pools"), SL_EXIT_OK); /* with ConfigMaps in a folder below */
+    assert_said("examples/gpu-pools/nodes/mig-config.yaml:");
+}
+
+static void a_wait_is_explained(void **state) {
+    (void)state;
+    assert_int_equal(RUN(sl_cmd_explain, "job/evaluate", "--simulate", "examples/quickstart", "-n", "team-vision"),
+                     SL_EXIT_OK);
+    assert_said("held by team-vision/job-finetune-");
+    assert_said(": 4 (ClusterQueue vision)\n");
+    assert_null(strchr(said, '{')); /* words, no JSON */
+    assert_int_equal(RUN(sl_cmd_explain, "job/evaluate", "--simulate", "examples/quickstart"), SL_EXIT_WRONG);
+    assert_said("no Job evaluate with a Workload in namespace default (-n names another)");
+    assert_int_equal(RUN(sl_cmd_explain, "job/ablation", "--simulate", "examples/gpu-pools", "-n", "training"),
+                     SL_EXIT_OK);
+    assert_said("flavor gpu-train");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_use_names_the_mistake), cmocka_unit_test(what_cannot_be_played),
+        cmocka_unit_test(other_kinds_are_passed_over), cmocka_unit_test(a_manifest_without_kind_or_version_is_wrong),
+        cmocka_unit_test(the_quick_start_is_told),     cmocka_unit_test(a_wait_is_explained),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
