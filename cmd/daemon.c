@@ -201,7 +201,9 @@ int sl_cmd_manager(int argc, char **argv) {
     char hostname[128] = "sluice";
     gethostname(hostname, sizeof hostname - 1);
     const char *pod = getenv("POD_NAME");
-    SL_AUTO_FREE char *id = identity ? sl_xstrdup(identity) : sl_xprintf("%s_%d", pod ? pod : hostname, (int)getpid());
+    /* The pod's name alone: a container that is started anew in its pod has its own lease back at once */
+    SL_AUTO_FREE char *id =
+        identity || pod ? sl_xstrdup(identity ? identity : pod) : sl_xprintf("%s_%d", hostname, (int)getpid());
     sl_metric_set(SL_M_BUILD_INFO, 1, SL_LABELS("", __VERSION__, "", "v" SL_VERSION, "", "linux"));
 
     struct daemon d = {0};

@@ -422,6 +422,28 @@ static void publish_status(struct manager *m, struct object *o) {
 
 /* ---- gauges ---- */
 
+static void gauges_of_requests(struct manager *m, const char *cq) {
+    const struct sl_workload **pending;
+    size_t n = sl_engine_pending(m->engine, cq, &pending);
+    struct sl_map sums = SL_MAP_INIT; /* first summed up, then shown: the page is read at any moment */
+    for (size_t i = 0; i < n; i++)
+        for (size_t p = 0; p < pending[i]->n_podsets; p++) {
+            const struct sl_podset *ps = &pending[i]->podsets[p];
+            for (size_t r = 0; r < ps->per_pod.n; r++) {
+                double *sum = sl_map_get(&sums, ps->per_pod.items[r].resource);
+                if (!sum)
+                    sl_map_set(&sums, ps->per_pod.items[r].resource, sum = sl_xalloc(sizeof *sum));
+                *sum += (double)ps->per_pod.items[r].amount * ps->count;
+            }
+        }
+    free(pending);
+    sl_metric_drop_one(SL_M_CLUSTER_QUEUE_RESOURCE_PENDING, "cluster_queue", cq);
+    SL_MAP_EACH (&sums, e)
+        sl_metric_set(SL_M_CLUSTER_QUEUE_RESOURCE_PENDING,
+                      *(const double *)e->value / (strcmp(e->key, "cpu") ? 1 : 1000), SL_LABELS(cq, e->key, role(m)));
+    sl_map_done(&sums, free);
+}
+
 static void gauges_of_clusterqueue(struct manager *m, struct object *o) {
     struct sl_queue_view v;
     sl_engine_clusterqueue_view(m->engine, o->name, &v);
@@ -437,6 +459,7 @@ static void gauges_of_clusterqueue(struct manager *m, struct object *o) {
     sl_metric_drop_one(SL_M_CLUSTER_QUEUE_INFO, "cluster_queue", cq);
     sl_metric_set(SL_M_CLUSTER_QUEUE_INFO, 1, SL_LABELS(cq, v.cohort, rr, v.root_cohort));
     if (m->cfg->cluster_queue_metrics) {
+        gauges_of_requests(m, cq);
         sl_metric_drop_one(SL_M_CLUSTER_QUEUE_RESOURCE_RESERVATION, "cluster_queue", cq);
         sl_metric_drop_one(SL_M_CLUSTER_QUEUE_RESOURCE_USAGE, "cluster_queue", cq);
         sl_metric_drop_one(SL_M_CLUSTER_QUEUE_NOMINAL_QUOTA, "cluster_queue", cq);
@@ -507,6 +530,9 @@ static void gauges_of_cohort(struct manager *m, const char *name) {
         sl_metric_drop_one(SL_M_COHORT_SUBTREE_RESOURCE_RESERVATIONS, "cohort", name);
         sl_metric_set(SL_M_COHORT_INFO, 1, SL_LABELS(name, v.parent, rr, v.root));
         sl_metric_set(SL_M_COHORT_SUBTREE_ADMITTED_ACTIVE_WORKLOADS, v.admitted, SL_LABELS(name, rr));
+        if (m->cfg->fair_sharing)
+            sl_metric_set(SL_M_COHORT_WEIGHTED_SHARE, isinf(v.weighted_share) ? NAN : v.weighted_share,
+                          SL_LABELS(name, rr));
         for (size_t i = 0; i < v.n_rows; i++) {
             double unit = strcmp(v.rows[i].resource, "cpu") ? 1 : 1000;
             sl_metric_set(SL_M_COHORT_SUBTREE_QUOTA,

@@ -274,8 +274,7 @@ static inline void script_stop(struct script *s) {
     pthread_join(s->acceptor, NULL);
     for (size_t i = 0; i < s->thread_count; i++)
         pthread_join(s->threads[i], NULL);
-    close(s->listener);
-    pthread_mutex_destroy(&s->lock);
+    close(s->listener); /* the lock stays: what was seen is read after this */
 }
 
 static inline size_t script_unused(struct script *s) {

@@ -287,7 +287,7 @@ static void play(uint64_t seed, bool faults) {
 
 static void run_all(bool faults) {
     const char *one = getenv("SLUICE_SIM_SEED"), *runs = getenv("SLUICE_SIM_RUNS");
-    int64_t n = 40, seed;
+    int64_t n = 25, seed;
     sl_log_set_level(SL_LOG_ERROR);
     if (one && sl_parse_int(one, &seed)) {
         play((uint64_t)seed, faults);
