@@ -1,5 +1,6 @@
 /* Entry: finds the verb. Process-wide rules of the libraries are kept here: no locale, SIGPIPE ignored, curl set up
  * before threads. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,17 @@ static void usage(FILE *out) {
     fputs("\nsluice VERB --help shows the options of a verb. Exit codes: 0 fine, 1 something is wrong with what was "
           "checked, 2 wrong use, 3 failed.\n",
           out);
+}
+
+/* A report that could not be written is no success: a full disk must not look like "nothing found". */
+static int written(int code) {
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout))
+        return code;
+    if (errno != EPIPE) /* a reader that has seen enough wants no complaint */
+        fprintf(stderr, "sluice: standard output could not be written%s%s\n", errno ? ": " : "",
+                errno ? strerror(errno) : "");
+    return SL_EXIT_FAILED;
 }
 
 int main(int argc, char **argv) {
@@ -41,7 +53,7 @@ int main(int argc, char **argv) {
             printf("%s\n\n%s\n", c->summary, c->usage);
             return SL_EXIT_OK;
         }
-        return c->run(argc - 1, argv + 1);
+        return written(c->run(argc - 1, argv + 1));
     }
     fprintf(stderr, "sluice: unknown verb \"%s\"; try sluice --help\n", argv[1]);
     return SL_EXIT_USAGE;
