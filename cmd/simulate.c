@@ -389,15 +389,31 @@ static void tell_queues(struct story *st) {
     }
 }
 
+/* Every wrong field on a line of its own; an error of one text would be cut. */
+static bool well_formed(const struct sl_manifest *f) {
+    const struct sl_resource *r = sl_resource_of(f->object);
+    SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
+    if (r && !strcmp(r->group, SL_KUEUE_GROUP))
+        sl_api_validate(f->object, NULL, SL_VALIDATE_STRUCTURE, &errors);
+    for (size_t i = 0; i < errors.n; i++)
+        fprintf(stderr, "%s:%d: %s %s: %s: %s\n", f->file, f->line, r->kind,
+                sl_json_path_str(f->object, "metadata.name", "?"), errors.items[i].path, errors.items[i].text);
+    return errors.n == 0;
+}
+
 static int play(struct story *st, const struct sl_manifests *manifests, int64_t until_ms) {
     int refused = 0;
     for (size_t i = 0; i < manifests->n; i++) {
         const struct sl_manifest *f = &manifests->items[i];
         struct sl_err err = SL_ERR_INIT;
+        fflush(stdout); /* complaints come in their place among what was told, also in a pipe */
         if (simulation_foreign(f->object)) {
-            fflush(stdout); /* in its place among what was told, also in a pipe */
             fprintf(stderr, "%s:%d: %s %s: passed over, this kind is not simulated\n", f->file, f->line,
                     sl_json_get_str(f->object, "kind", "?"), sl_json_path_str(f->object, "metadata.name", "?"));
+            continue;
+        }
+        if (!well_formed(f)) {
+            refused++;
             continue;
         }
         if (sl_resource_of(f->object) == &sl_watched[SL_WATCHED_JOBS] &&

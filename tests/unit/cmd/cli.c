@@ -126,6 +126,20 @@ static void a_manifest_without_kind_or_version_is_wrong(void **state) {
     assert_said("kind Job of apiVersion (none) is not simulated");
 }
 
+static void every_wrong_field_is_named(void **state) {
+    (void)state;
+    const char *text = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: q}\nspec:\n"
+                       "  resourceGroups:\n  - coveredResources: [cpu, memory]\n    flavors:\n    - name: f\n"
+                       "      resources:\n      - {name: cpu, nominalQuota: ten}\n"
+                       "      - {name: memory, nominalQuota: eleven}\n";
+    int (*const verbs[])(int, char **) = {sl_cmd_simulate, sl_cmd_lint};
+    for (size_t i = 0; i < SL_COUNT(verbs); i++) {
+        assert_int_equal(run_on(verbs[i], "a.yaml", text), SL_EXIT_WRONG);
+        assert_said("spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: Invalid value: \"ten\"");
+        assert_said("spec.resourceGroups[0].flavors[0].resources[1].nominalQuota: Invalid value: \"eleven\"");
+    }
+}
+
 static void the_quick_start_is_told(void **state) {
     (void)state;
     assert_int_equal(RUN(sl_cmd_simulate, "examples/quickstart/"), SL_EXIT_OK);
@@ -153,7 +167,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_use_names_the_mistake), cmocka_unit_test(what_cannot_be_played),
         cmocka_unit_test(other_kinds_are_passed_over), cmocka_unit_test(a_manifest_without_kind_or_version_is_wrong),
-        cmocka_unit_test(the_quick_start_is_told),     cmocka_unit_test(a_wait_is_explained),
+        cmocka_unit_test(every_wrong_field_is_named),  cmocka_unit_test(the_quick_start_is_told),
+        cmocka_unit_test(a_wait_is_explained),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
