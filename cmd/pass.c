@@ -318,6 +318,8 @@ void run_pass(struct manager *m) {
                 sl_json_set(said, "requests", sl_json_copy(d.items[i].requests));
             sl_json_unref(wl->said);
             wl->said = said;
+        } else if (wl && d.items[i].kind == SL_DECIDE_EVICT) {
+            wl->evict_again = true; /* taken back now, it could take an admission under way out of the books */
         } else if (wl) { /* decided on an object that is just being written: again, when the answer is there */
             taken_back[n_back++] = sl_xstrdup(wl->uid);
         } else if (d.items[i].kind == SL_DECIDE_ADMIT) {

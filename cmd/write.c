@@ -56,6 +56,16 @@ int64_t retry_delay_ms(unsigned retries) {
 
 static void reread(struct manager *m, struct record *r, bool job);
 
+/* An eviction was decided while another write was under way. The engine has seen by now what came of that one. */
+static void evict_again(struct manager *m, struct record *r) {
+    if (!r || !r->evict_again)
+        return;
+    r->evict_again = false;
+    if (r->holds) /* otherwise there is nothing to evict any more */
+        sl_engine_write_failed(m->engine, r->uid, false);
+    m->engine_dirty = true;
+}
+
 static void written(void *payload, const struct sl_reply *reply) {
     struct write *w = payload;
     struct manager *m = w->m;
@@ -96,6 +106,7 @@ static void written(void *payload, const struct sl_reply *reply) {
         r = write_record(w);
         if (r && decision)
             feed_engine(m, r); /* also when the answer told nothing new */
+        evict_again(m, r);
         if (r && w->job)
             mark_dirty(m, r);
         else if (r)
@@ -165,6 +176,7 @@ static void reread_done(void *payload, const struct sl_reply *reply) {
         sl_engine_write_failed(m->engine, r->uid, false); /* no effect on what the object shows to have happened */
         m->engine_dirty = true;
     }
+    evict_again(m, r);
     if (r && r->retries > (r->raced ? 5u : 1u))
         set_deadline(m, r, manager_now(m) + retry_delay_ms(r->retries));
     else if (r && w->job)
