@@ -103,6 +103,9 @@ static void print_explanation(const struct sl_json *x) {
     const char *message = sl_json_get_str(x, "message", "");
     if (*message)
         printf("%s\n", message);
+    SL_JSON_ITEMS (sl_json_get(x, "holds"), h)
+        printf("  holds %s %s of flavor %s\n", sl_json_get_str(h.value, "amount", "?"),
+               sl_json_get_str(h.value, "resource", "?"), sl_json_get_str(h.value, "flavor", "?"));
     SL_JSON_ITEMS (sl_json_get(x, "podSets"), p) {
         printf("\npod set %s\n  %-16s %-26s %10s %10s %10s %12s %10s  %s\n", sl_json_get_str(p.value, "name", ""),
                "FLAVOR", "RESOURCE", "ASKED", "NOMINAL", "USED HERE", "BORROWABLE", "FREE", "VERDICT");

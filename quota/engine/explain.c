@@ -523,6 +523,15 @@ struct sl_json *sl_engine_explain(const struct sl_engine *ce, const char *uid) {
     sl_json_set_str(o, "clusterQueue", w->cq ? w->cq->node.name : NULL);
     if (w->where == WL_HOLDING) {
         sl_json_set_str(o, "state", w->admitted ? "Admitted" : "QuotaReserved");
+        struct sl_json *holds = sl_json_make_array(o, "holds");
+        char t[SL_QUANTITY_TEXT];
+        for (size_t i = 0; i < w->n_use; i++) {
+            struct sl_json *held = sl_json_new_object();
+            sl_json_set_str(held, "flavor", w->use[i].cell->flavor->name);
+            sl_json_set_str(held, "resource", w->use[i].cell->res->name);
+            sl_json_set_str(held, "amount", amount_text(w->use[i].cell->res, w->use[i].amount, t));
+            sl_json_append(holds, held);
+        }
         return o;
     }
     if (w->obj->finished.status == SL_TRI_TRUE || !w->obj->active) {

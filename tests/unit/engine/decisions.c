@@ -516,6 +516,7 @@ static void reasons(void **state) {
     assert_non_null(strstr(sl_json_get_str(why, "smallestChange", ""), "2 more nvidia.com/gpu"));
     SL_AUTO_JSON *holder = sl_engine_explain(e, "h");
     assert_string_equal(sl_json_get_str(holder, "state", ""), "Admitted");
+    assert_string_equal(sl_json_path_str(holder, "holds.0.amount", ""), "5");
     /* the limit is what stands in the way */
     put_cq(e, "q", "K", 4, 1, NONE);
     sl_engine_del_workload(e, "h");
