@@ -1,5 +1,6 @@
-"""Sluice in pods of its own, on real nodes: what an administrator and two teams do with it, from helm install to helm uninstall. The tests build on each
-other and run in the order of the file."""
+"""Sluice in pods of its own, on real nodes: what an administrator and two teams do with it, from helm install to helm uninstall. One story in the order of
+the file; fixtures make up for what came before when only some of it is run."""
+import base64
 import contextlib
 import json
 import os
@@ -8,6 +9,7 @@ import shlex
 import signal
 import stat
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -63,8 +65,13 @@ def memory(world, pod):
         return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
 
 
-def metrics(pod):
-    return subprocess.run(["curl", "-sk", f"https://{pod['status']['podIP']}:8443/metrics"], stdout=subprocess.PIPE, check=True).stdout
+def metrics(kube, pod):
+    """read as the ServiceMonitor has it read: with the CA in the Secret and the name of the Service"""
+    name = f"sluice-webhook-service.{NS}.svc"
+    with tempfile.NamedTemporaryFile() as ca:
+        ca.write(base64.b64decode(kube.raw("GET", f"/api/v1/namespaces/{NS}/secrets/sluice-webhook-server-cert")["data"]["ca.crt"]))
+        ca.flush()
+        return subprocess.run(["curl", "-sS", "--noproxy", "*", "--cacert", ca.name, "--resolve", f"{name}:8443:{pod['status']['podIP']}", f"https://{name}:8443/metrics"], stdout=subprocess.PIPE, check=True).stdout
 
 
 def leader(kube):
@@ -123,6 +130,57 @@ class Load:
             t.join(60)
 
 
+@pytest.fixture
+def installed(world, chart, helm, loaded):
+    """there is a release (this one when no test has made it), and all its replicas are ready"""
+    if "sluice" not in helm("list", "-n", NS, "-q").split():
+        helm("install", "sluice", chart, "-n", NS, "--create-namespace", "--set", f"image.digest={loaded.digest}", "--wait", "--timeout", "3m")
+    until(lambda: len(ready_pods(world.kube)) == 2 and len(manager_pods(world.kube)) == 2, "two ready replicas", 90)
+
+
+@pytest.fixture
+def teams(world, installed):
+    """two teams with four cards each, which may borrow all that the other does not use; Pod Security is enforced with both"""
+    k = world.kube
+    if "red" in {n.metadata.name for n in k.core.list_namespace().items}:
+        return
+    k.create("resourceflavors", {"kind": "ResourceFlavor", "metadata": {"name": "pool"}, "spec": {"nodeLabels": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
+             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]}})
+    for n in ("blue", "red"):
+        k.core.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n, "labels": RESTRICTED}})
+        flavor = {"name": "pool", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "4", "borrowingLimit": "4"}, {"name": "cpu", "nominalQuota": "8"}, {"name": "memory", "nominalQuota": "16Gi"}]}
+        k.create("clusterqueues", {"kind": "ClusterQueue", "metadata": {"name": n}, "spec": {"cohortName": "all", "namespaceSelector": {},
+                 "resourceGroups": [{"coveredResources": ["nvidia.com/gpu", "cpu", "memory"], "flavors": [flavor]}]}})
+        k.create("localqueues", {"kind": "LocalQueue", "metadata": {"name": "gpu"}, "spec": {"clusterQueue": n}}, n)
+        until(lambda: is_true(k.get("localqueues", "gpu", n), "Active"), f"queue of {n}")
+    with contextlib.suppress(ApiException):  # the quick start's four cards
+        k.batch.delete_namespaced_job("hello", "team-a", propagation_policy="Background")
+    until(lambda: not k.pods("team-a"), "the quick start's pods are gone", 90)
+
+
+@pytest.fixture
+def red(world, teams):
+    """red's two jobs run, with seven cards"""
+    k = world.kube
+    for name, gpus in (("own", 4), ("more", 3)):
+        if not workload(k, "red", name):
+            k.batch.create_namespaced_job("red", job("red", name, "gpu", gpus=gpus))
+        running(k, "red", name, 1)
+
+
+@pytest.fixture
+def many(world, teams):
+    """a namespace whose queue lets nothing in"""
+    k = world.kube
+    if "many" in {n.metadata.name for n in k.core.list_namespace().items}:
+        return
+    k.core.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "many"}})
+    k.create("clusterqueues", {"kind": "ClusterQueue", "metadata": {"name": "many"}, "spec": {"namespaceSelector": {}, "stopPolicy": "Hold", "resourceGroups": [
+        {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "pool", "resources": [{"name": "cpu", "nominalQuota": "1"}, {"name": "memory", "nominalQuota": "1Gi"}]}]}]}})
+    k.create("localqueues", {"kind": "LocalQueue", "metadata": {"name": "q"}, "spec": {"clusterQueue": "many"}}, "many")
+    until(lambda: k.get("localqueues", "q", "many").get("status", {}).get("conditions"), "the queue is known")
+
+
 def test_a_plain_pod(world):
     """the harness itself: a pod with cards, a memory volume, logs, exec, and a pod that reaches it"""
     k = world.kube
@@ -174,8 +232,7 @@ def plain(text):
 
 def test_quick_start(world, loaded, helm, tmp_path, figure):
     """every command of the page as it is written there, with the output that it shows; the release's namespace enforces Pod Security"""
-    for name, labels in ((NS, RESTRICTED), ("secured", RESTRICTED)):
-        world.kube.core.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    world.kube.core.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS, "labels": RESTRICTED}})
     tools = tmp_path / "bin"
     tools.mkdir()
     for t, path in (("kubectl", world.cluster.bin["kubectl"]), ("helm", control.programs("helm")["helm"])):
@@ -195,10 +252,20 @@ def test_quick_start(world, loaded, helm, tmp_path, figure):
         assert plain(p.stdout) == plain(shown), f"{command}\nshows\n{p.stdout}"
 
 
+def test_the_readme_says_the_same():
+    """commands for a cluster that the README shows are those of the page, with the same output"""
+    pages = {}
+    for name in ("README.md", os.path.join("docs", "quickstart.md")):
+        with open(os.path.join(control.REPO, name)) as f:
+            pages[name] = [b for b in blocks(f.read()) if b[0].startswith(("helm ", "kubectl "))]
+    readme, page = pages.values()
+    assert len(page) >= 9 and [b for b in readme if b not in page] == []
+
+
 def test_installed_by_package_and_digest(world, loaded, chart, helm, figure):
     """the same with the packaged chart and an image pinned by digest, over the first; helm's own test; nobody runs as root"""
     k = world.kube
-    helm("upgrade", "sluice", chart, "-n", NS, "--set", f"image.digest={loaded.digest},monitoring.dashboard.enabled=true,networkPolicy.enabled=true", "--wait", "--timeout", "3m")
+    helm("upgrade", "--install", "sluice", chart, "-n", NS, "--create-namespace", "--set", f"image.digest={loaded.digest},monitoring.dashboard.enabled=true,networkPolicy.enabled=true", "--wait", "--timeout", "3m")
     pods = until(lambda: (lambda p: len(p) == 2 and len(manager_pods(k)) == 2 and p)(ready_pods(k)), "two ready replicas", 90)
     for p in pods:
         assert p["spec"]["containers"][0]["image"] == f"ghcr.io/sluice/sluice@{loaded.digest}"
@@ -212,7 +279,7 @@ def test_installed_by_package_and_digest(world, loaded, chart, helm, figure):
     assert "Phase:          Succeeded" in out and "wrong:" not in out and "lease c1f6bfd2" in out
     figure("memory of a replica, idle", ", ".join(f"{memory(world, p):.1f} MiB" for p in pods))
     for p in pods:  # what Prometheus would read
-        page = metrics(p)
+        page = metrics(k, p)
         checked = subprocess.run(["promtool", "check", "metrics"], input=page, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert checked.returncode in (0, 3), checked.stdout.decode()  # 3: style of names, which are Kueue's
         names = set(re.findall(rb"^(\w+)", page, re.M))
@@ -221,7 +288,7 @@ def test_installed_by_package_and_digest(world, loaded, chart, helm, figure):
     assert p.returncode != 0, "there is a shell"
 
 
-def test_verify_finds_what_is_wrong_and_the_manager_mends_it(world, loaded):
+def test_verify_finds_what_is_wrong_and_the_manager_mends_it(world, installed):
     k, hook = world.kube, "sluice-validating-webhook-configuration"
     path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/" + hook
 
@@ -235,9 +302,11 @@ def test_verify_finds_what_is_wrong_and_the_manager_mends_it(world, loaded):
     assert p.returncode == 0, p.stdout
 
 
-def test_other_namespaces_are_left_alone(world):
+def test_other_namespaces_are_left_alone(world, installed):
     """a pod that Pod Security refuses is refused as before; kube-system and our own namespace never ask us"""
     k = world.kube
+    k.core.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "secured", "labels": RESTRICTED}})
+    until(lambda: k.core.read_namespaced_service_account("default", "secured"), "the service account")
     with pytest.raises(ApiException, match="violates PodSecurity"):
         k.core.create_namespaced_pod("secured", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "root"}, "spec": {"containers": [{"name": "c", "image": "busybox:1.36"}]}})
     before = served(k)
@@ -246,22 +315,6 @@ def test_other_namespaces_are_left_alone(world):
         assert not k.job(ns, "not-ours")["spec"]["suspend"]
         k.batch.delete_namespaced_job("not-ours", ns, propagation_policy="Background")
     assert served(k) == before
-
-
-@pytest.fixture(scope="module")
-def teams(world):
-    """two teams with four cards each, which may borrow all that the other does not use; Pod Security is enforced with both"""
-    k = world.kube
-    for n in ("blue", "red"):
-        k.core.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n, "labels": RESTRICTED}})
-        flavor = {"name": "h100", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "4", "borrowingLimit": "4"}, {"name": "cpu", "nominalQuota": "8"}, {"name": "memory", "nominalQuota": "16Gi"}]}
-        k.create("clusterqueues", {"kind": "ClusterQueue", "metadata": {"name": n}, "spec": {"cohortName": "all", "namespaceSelector": {},
-                 "resourceGroups": [{"coveredResources": ["nvidia.com/gpu", "cpu", "memory"], "flavors": [flavor]}]}})
-        k.create("localqueues", {"kind": "LocalQueue", "metadata": {"name": "gpu"}, "spec": {"clusterQueue": n}}, n)
-        until(lambda: is_true(k.get("localqueues", "gpu", n), "Active"), f"queue of {n}")
-    with contextlib.suppress(ApiException):  # the quick start's four cards
-        k.batch.delete_namespaced_job("hello", "team-a", propagation_policy="Background")
-    until(lambda: not k.pods("team-a"), "the quick start's pods are gone", 90)
 
 
 def test_a_job_waits_is_admitted_and_runs(world, teams):
@@ -280,12 +333,15 @@ def test_a_job_waits_is_admitted_and_runs(world, teams):
         size = re.search(r"tmpfs\s+(\d+)", world.cluster.kubectl("-n", "blue", "exec", p["metadata"]["name"], "--", "df", "-k", "/dev/shm").stdout)[1]
         promised = next(v["emptyDir"] for v in p["spec"]["volumes"] if v.get("emptyDir", {}).get("medium") == "Memory")
         assert promised["sizeLimit"] == "128Mi" and int(size) == 128 * 1024, "half of the memory limit"
-    assert sum(float(v) for p in ready_pods(k) for v in re.findall(rb"^sluice_shm_injected_total (\S+)$", metrics(p), re.M)) == 1
+    assert sum(float(v) for p in ready_pods(k) for v in re.findall(rb"^sluice_shm_injected_total (\S+)$", metrics(k, p), re.M)) == 1
 
 
 def test_a_second_team_borrows(world, teams):
     """blue holds its four; red takes its own four, and waits for more until blue is done, then borrows"""
     k = world.kube
+    if not workload(k, "blue", "train"):
+        k.batch.create_namespaced_job("blue", job("blue", "train", "gpu", pods=2, gpus=2))
+        running(k, "blue", "train", 2)
     k.batch.create_namespaced_job("red", job("red", "own", "gpu", gpus=4))
     k.batch.create_namespaced_job("red", job("red", "more", "gpu", "sleep 3600", gpus=3))
     running(k, "red", "own", 1)
@@ -297,13 +353,8 @@ def test_a_second_team_borrows(world, teams):
     assert str(usage["total"]) == "7"
 
 
-def test_a_thousand_workloads(world, teams, figure):
+def test_a_thousand_workloads(world, many, figure):
     k = world.kube
-    k.core.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "many"}})
-    k.create("clusterqueues", {"kind": "ClusterQueue", "metadata": {"name": "many"}, "spec": {"namespaceSelector": {}, "stopPolicy": "Hold", "resourceGroups": [
-        {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "h100", "resources": [{"name": "cpu", "nominalQuota": "1"}, {"name": "memory", "nominalQuota": "1Gi"}]}]}]}})
-    k.create("localqueues", {"kind": "LocalQueue", "metadata": {"name": "q"}, "spec": {"clusterQueue": "many"}}, "many")
-    until(lambda: k.get("localqueues", "q", "many").get("status", {}).get("conditions"), "the queue is known")
     began = time.monotonic()
     for i in range(1000):
         k.batch.create_namespaced_job("many", job("many", f"j{i}", "q", gpus=0))
@@ -315,7 +366,7 @@ def test_a_thousand_workloads(world, teams, figure):
     assert all(m < 512 for m in used) and len(used) == 2
 
 
-def test_upgrade_under_load_loses_nothing(world, teams, chart, helm, loaded, figure):
+def test_upgrade_under_load_loses_nothing(world, red, many, chart, helm, figure):
     k = world.kube
     kept = {p["metadata"]["uid"] for n in ("own", "more") for p in running(k, "red", n, 1)}
     old = {p["metadata"]["uid"] for p in manager_pods(k)}
@@ -335,8 +386,10 @@ def test_upgrade_under_load_loses_nothing(world, teams, chart, helm, loaded, fig
     assert lead
 
 
-def test_rollback(world, teams, helm):
+def test_rollback(world, many, helm, chart):
     k = world.kube
+    if len(json.loads(helm("history", "sluice", "-n", NS, "-o", "json"))) < 2:
+        helm("upgrade", "sluice", chart, "-n", NS, "--reuse-values", "--set", "podLabels.wave=second", "--wait", "--timeout", "5m")
     failed = failed_calls(k)
     with Load(k, "many", "q") as load:
         helm("rollback", "sluice", "-n", NS, "--wait", "--timeout", "5m")
@@ -346,7 +399,7 @@ def test_rollback(world, teams, helm):
     assert "wrong:" not in out and "Succeeded" in out
 
 
-def test_one_replica_is_killed(world, teams):
+def test_one_replica_is_killed(world, red):
     """the one that decides, without warning: the other takes over, what runs stays, the books are right"""
     k = world.kube
     kept = {p["metadata"]["uid"] for n in ("own", "more") for p in running(k, "red", n, 1)}
@@ -361,9 +414,10 @@ def test_one_replica_is_killed(world, teams):
     assert {p["metadata"]["uid"] for n in ("own", "more") for p in running(k, "red", n, 1)} == kept
     for q, want in (("red", "7"), ("blue", "1")):
         until(lambda: [str(r["total"]) for f in k.get("clusterqueues", q)["status"]["flavorsUsage"] for r in f["resources"] if r["name"] == "nvidia.com/gpu"] == [want], f"{q} uses {want}")
+    k.batch.delete_namespaced_job("after", "blue", propagation_policy="Background")
 
 
-def test_a_drain_leaves_one(world, teams):
+def test_a_drain_leaves_one(world, installed):
     """the PodDisruptionBudget: of two replicas on a node that is drained one may go, the other not before it is back"""
     k = world.kube
     names = [p["metadata"]["name"] for p in ready_pods(k)]
@@ -379,7 +433,7 @@ def test_a_drain_leaves_one(world, teams):
     until(lambda: len(ready_pods(k)) == 2 and len(manager_pods(k)) == 2, "both are back", 90)
 
 
-def test_both_are_away(world, teams, chart, helm, loaded):
+def test_both_are_away(world, many, chart, helm):
     """a Job with a queue is refused, since it could start outside of its quota; one without passes; the load of the tests above would have shown it"""
     k = world.kube
     failed = failed_calls(k)
@@ -411,7 +465,7 @@ def test_certificates_made_anew(world, teams):
     until(lambda: (k.job("blue", "trusted")["status"].get("succeeded") or 0) == 1, "a Job is admitted and done", 60)
 
 
-def test_rights_suffice(world, teams):
+def test_rights_suffice(world, red, many):
     """in all of the above nothing was refused to the manager, and it was given little that it did not use"""
     user, used = f"system:serviceaccount:{NS}:{MANAGER}", set()
     for e in world.cluster.audit_entries()[0]:
@@ -430,9 +484,10 @@ def test_rights_suffice(world, teams):
     assert {f"{v} {x}" for g, x, v in given - used} <= rare
 
 
-def test_uninstall_leaves_the_cluster_usable(world, teams, helm):
+def test_uninstall_leaves_the_cluster_usable(world, red, helm):
     k = world.kube
-    pods = {p["metadata"]["uid"]: p for ns, n in (("red", "own"), ("red", "more"), ("blue", "after")) for p in running(k, ns, n, 1)}
+    k.batch.create_namespaced_job("blue", job("blue", "stays", "gpu", gpus=1))
+    pods = {p["metadata"]["uid"]: p for ns, n in (("red", "own"), ("red", "more"), ("blue", "stays")) for p in running(k, ns, n, 1)}
     helm("uninstall", "sluice", "-n", NS, "--wait", "--timeout", "3m")
     until(lambda: not manager_pods(k), "the replicas are gone", 90)
     left = world.cluster.kubectl("get", "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/instance=sluice", "-o", "name").stdout
@@ -452,9 +507,10 @@ def test_uninstall_leaves_the_cluster_usable(world, teams, helm):
     until(lambda: "blue" not in {n.metadata.name for n in k.core.list_namespace().items}, "a namespace with Workloads can be deleted", 90)
 
 
-def test_install_again(world, teams, chart, helm, loaded):
+def test_install_again(world, chart, helm, loaded):
     """the definitions are there already, and so are queues and a running Job: they are taken up as they are"""
     k = world.kube
+    assert helm("list", "-n", NS, "-q").split() == [], "part of the story: run it with test_uninstall_leaves_the_cluster_usable"
     uid = running(k, "red", "more", 1)[0]["metadata"]["uid"]
     helm("install", "sluice", chart, "-n", NS, "--set", f"image.digest={loaded.digest}", "--wait", "--timeout", "3m")
     until(lambda: [str(r["total"]) for f in k.get("clusterqueues", "red")["status"]["flavorsUsage"] for r in f["resources"] if r["name"] == "nvidia.com/gpu"] == ["3"], "its usage is counted", 60)
