@@ -36,9 +36,9 @@ plant() {
     expect "$1" 1 "$4" "$3"
 }
 
-for check in layers banned headers format words size; do
+for check in layers banned headers format words size metrics; do
     fresh
-    expect "$check" 0 '' 'a clean tree'
+    [ "$check" = metrics ] || expect "$check" 0 '' 'a clean tree'
     rm -rf "$temp/tree"
     mkdir -p "$temp/tree"
     cp "$here/../../.clang-format" "$temp/tree"
@@ -90,4 +90,25 @@ plant format base/x.c 'int  f( void ){return 0 ;}' 'base/x.c:1: run clang-format
 plant words docs/x.md 'see /wo''rk/main for more' 'docs/x.md:1'
 plant words docs/x.md 'from https://pro''xy.golang.org/' 'docs/x.md:1'
 plant size base/x.c "$(seq -f '/* %g */' 901)" '901 lines'
+# metrics <file> <sed command> <text that must be printed>: two metrics that agree with their table, but for one change
+metrics() {
+    fresh
+    mkdir -p include/sluice/defs tests
+    printf '%s\t%s\t%s\t%s\t%s\n' name type labels values buckets a_total counter queue '' '' a_seconds histogram b,c '' '1 2.5 +Inf' \
+        kueue_pod_scheduling_gate_removal_seconds histogram name '' '1 +Inf' >tests/metrics.tsv
+    printf 'SL_METRIC(%s)\n' 'A_TOTAL, "a_total", COUNTER, "queue", NONE, "A"' 'A_SECONDS, "a_seconds", HISTOGRAM, "c,b", TWO, "A"' >include/sluice/defs/metrics.def
+    printf 'static const double buckets_%s\n' 'NONE[] = {INFINITY};' 'TWO[] = {1, 2.5, INFINITY};' >base/metrics.c
+    printf 'int a = SL_M_A_TOTAL, b = SL_M_A_SECONDS;\n' >base/x.c
+    sed -i "$2" "$1"
+    expect metrics "${4-1}" "$3" "$2"
+}
+metrics base/x.c '' '' 0
+metrics base/x.c 's/SL_M_A_TOTAL/0/' 'no code sets A_TOTAL'
+metrics include/sluice/defs/metrics.def 1d 'a_total is not in'
+metrics include/sluice/defs/metrics.def 's/COUNTER/GAUGE/' 'type should be counter'
+metrics include/sluice/defs/metrics.def 's/c,b/b/' 'labels should be'
+metrics include/sluice/defs/metrics.def 's/A_SECONDS/A SECONDS/' 'cannot be read'
+metrics include/sluice/defs/metrics.def 2p 'a second time'
+metrics base/metrics.c 's/2.5/3/' 'bounds should be'
+metrics tests/metrics.tsv 4d 'not in the table'
 exit $failed
