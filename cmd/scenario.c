@@ -42,6 +42,9 @@ struct play {
     struct sl_map queues; /* ClusterQueue manifests, for patches */
     int64_t now_ms;
     struct sl_scenario_stats *stats;
+    enum sl_scenario_release order;
+    struct job **draining; /* evicted, still holding, in the order of eviction; borrowed from jobs, which keeps all */
+    size_t n_draining, cap_draining;
     bool settled;
 };
 
@@ -196,6 +199,25 @@ static bool at_rest(struct play *p) {
     return rest;
 }
 
+/* Lets go of what is held by evicted workloads: all of it, or of one. */
+static int drain(struct play *p, const struct batch *b, struct sl_err *err) {
+    for (size_t i = 0; i < b->n_evicted; i++) {
+        SL_GROW(p->draining, p->cap_draining, p->n_draining);
+        p->draining[p->n_draining++] = b->evicted[i];
+    }
+    int rc = 0;
+    while (p->n_draining && !rc) {
+        size_t at = p->order == SL_RELEASE_LAST ? p->n_draining - 1 : 0;
+        struct job *j = p->draining[at];
+        memmove(p->draining + at, p->draining + at + 1, (--p->n_draining - at) * sizeof(struct job *));
+        release(j, p->now_ms / 1000 * 1000, true);
+        rc = put_job(p, j, err);
+        if (p->order != SL_RELEASE_TOGETHER)
+            break;
+    }
+    return rc;
+}
+
 static int settle(struct play *p, int64_t until_ms, struct sl_err *err) {
     int rc = 0;
     for (size_t round = 0; !rc; round++) {
@@ -212,15 +234,12 @@ static int settle(struct play *p, int64_t until_ms, struct sl_err *err) {
             rc = put_job(p, b.admitted[i], err);
         for (size_t i = 0; i < b.n_evicted && !rc; i++)
             rc = put_job(p, b.evicted[i], err);
-        for (size_t i = 0; i < b.n_evicted && !rc; i++) {
-            release(b.evicted[i], p->now_ms / 1000 * 1000, true);
-            rc = put_job(p, b.evicted[i], err);
-        }
+        bool moved = b.n_admitted || b.n_evicted || p->n_draining;
+        rc = rc ? rc : drain(p, &b, err);
         sl_engine_check_invariants(p->e);
-        size_t n = b.n_admitted + b.n_evicted;
         free(b.admitted);
         free(b.evicted);
-        if (n)
+        if (moved)
             continue;
         int64_t due = sl_engine_next_due_ms(p->e);
         if (due < 0 || due > until_ms) {
@@ -357,12 +376,13 @@ static struct sl_engine *engine_for(const struct sl_config *c) {
     return sl_engine_new(&ec);
 }
 
-int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *config, struct sl_json **ret,
-                     struct sl_scenario_stats *stats, struct sl_err *err) {
+int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *config, enum sl_scenario_release release,
+                     struct sl_json **ret, struct sl_scenario_stats *stats, struct sl_err *err) {
     struct sl_scenario_stats unused = {0};
     struct play p = {
         .e = engine_for(config), .jobs = SL_MAP_INIT, .queues = SL_MAP_INIT, .now_ms = START_MS, .settled = true};
     p.stats = stats ? stats : &unused;
+    p.order = release;
     struct sl_json *outcome = sl_json_new_array();
     struct sl_labels none = {NULL, 0};
     int rc = 0;
@@ -388,6 +408,7 @@ int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *con
             sl_json_append(outcome, snapshot(&p));
     }
     sl_engine_free(p.e);
+    free(p.draining);
     sl_map_done(&p.jobs, job_free);
     sl_map_done(&p.queues, unref);
     if (rc) {
@@ -486,7 +507,7 @@ int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check
             continue;
         SL_AUTO_JSON *scenario = NULL, *result = NULL;
         if (sl_json_parse(start, len, MAX_LINE, &scenario, &err) ||
-            sl_scenario_play(scenario, config, &result, NULL, &err)) {
+            sl_scenario_play(scenario, config, SL_RELEASE_TOGETHER, &result, NULL, &err)) {
             fprintf(stderr, "sluice simulate: %s line %zu: %s\n", path, line, err.text);
             return SL_EXIT_FAILED;
         }

@@ -186,8 +186,9 @@ static bool futile(struct cycle *c, const struct entry *x) {
 }
 
 /*
- * A victim may come back before its preemptor got in. When that has made the preemptor evict it a second time, it has
- * to wait as long as it would take what the preemptor, which is still to come in this cycle, needs.
+ * A victim may come back before its preemptor got in. When that has made the preemptor evict it a second time, or when
+ * others that the preemptor evicted still hold their quota, it has to wait as long as it would take what the preemptor,
+ * which is still to come in this cycle, needs.
  */
 static bool held_back(struct cycle *c, const struct entry *x) {
     const struct wl *foe = x->wl->foe;
@@ -196,7 +197,11 @@ static bool held_back(struct cycle *c, const struct entry *x) {
         (foe->entry->a->mode == MODE_PREEMPT && foe->entry->t.n == 0))
         return false;
     fight_rounds(c->t, foe, x->wl, &same_way);
-    if (same_way < 2 || !fits(c, foe->entry))
+    bool draining =
+        false; /* the quota comes back bit by bit: it must not go to the victim that was the first to give */
+    for (size_t i = 0; i < foe->entry->t.n && !draining; i++)
+        draining = wl_evicted(foe->entry->t.items[i].wl);
+    if (same_way < (draining ? 1 : 2) || !fits(c, foe->entry))
         return false;
     size_t mark = undo_mark(c->e);
     push_usage(c, x->a);

@@ -194,7 +194,7 @@ static void play_all(bool fair) {
         if (one)
             print_message("%s\n", sl_buf_text(&text));
         if (sl_json_parse(sl_buf_text(&text), text.len, text.max, &o, &err) ||
-            sl_scenario_play(o, &config, &result, &stats, &err))
+            sl_scenario_play(o, &config, (enum sl_scenario_release)(seed % 3), &result, &stats, &err))
             fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
         SL_AUTO_FREE char *d = sl_scenario_difference(o, result);
         size_t steps = sl_json_len(sl_json_get(o, "steps"));

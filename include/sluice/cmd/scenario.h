@@ -15,10 +15,16 @@ struct sl_scenario_stats { /* decisions over the whole scenario */
     size_t repeated_reasons; /* a workload was told again what it knew: must be 0 */
     size_t restless;         /* steps after which one more run still decided something: must be 0 */
 };
+enum sl_scenario_release {                      /* when evicted workloads give their quota back */
+                           SL_RELEASE_TOGETHER, /* all that one run evicted, before the next run */
+                           SL_RELEASE_FIRST,    /* one between two runs, the first evicted first */
+                           SL_RELEASE_LAST,     /* one between two runs, the last evicted first */
+};
 /* One scenario: {"name","settled","outcome":[...]}, owned. Invariants of the engine's books are checked after every
  * round (abort). SL_INVALID names the object or step. stats may be NULL. */
-SL_MUST int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *config, struct sl_json **ret,
-                             struct sl_scenario_stats *stats, struct sl_err *err);
+SL_MUST int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *config,
+                             enum sl_scenario_release release, struct sl_json **ret, struct sl_scenario_stats *stats,
+                             struct sl_err *err);
 /* First difference between the scenario's expectation and a result of sl_scenario_play(), owned; NULL when they agree.
  * A scenario that is not stable has one duty: to settle. */
 char *sl_scenario_difference(const struct sl_json *scenario, const struct sl_json *result);
