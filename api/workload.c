@@ -202,3 +202,11 @@ struct sl_json *sl_admission_encode(const struct sl_admission *a) {
     }
     return o;
 }
+
+bool sl_toleration_same(const struct sl_json *a, const struct sl_json *b) {
+    const char *op_a = sl_json_get_str(a, "operator", ""), *op_b = sl_json_get_str(b, "operator", "");
+    return !strcmp(sl_json_get_str(a, "key", ""), sl_json_get_str(b, "key", "")) &&
+           !strcmp(sl_json_get_str(a, "effect", ""), sl_json_get_str(b, "effect", "")) &&
+           !strcmp(sl_json_get_str(a, "value", ""), sl_json_get_str(b, "value", "")) &&
+           !strcmp(*op_a ? op_a : "Equal", *op_b ? op_b : "Equal");
+}

@@ -303,9 +303,7 @@ static bool all_synced(const struct manager *m) {
     return true;
 }
 
-static void become_synced(struct manager *m) {
-    m->synced = true;
-    feed_all(m);
+static void mark_everything(struct manager *m) {
     mark_jobs(m, NULL);
     SL_MAP_EACH (&m->workloads.by_key, e)
         mark_dirty(m, e->value);
@@ -313,6 +311,12 @@ static void become_synced(struct manager *m) {
     for (size_t i = 0; i < SL_COUNT(maps); i++)
         SL_MAP_EACH (maps[i], e)
             mark_status(m, e->value);
+}
+
+static void become_synced(struct manager *m) {
+    m->synced = true;
+    feed_all(m);
+    mark_everything(m);
     publish_snapshot(m);
     SL_LOG(INFO, "cluster seen", SL_I64("jobs", (int64_t)m->jobs.by_uid.count),
            SL_I64("workloads", (int64_t)m->workloads.by_uid.count), SL_I64("cluster_queues", (int64_t)m->cqs.count));
@@ -446,13 +450,7 @@ static void check_leadership(struct manager *m) {
     }
     SL_LOG(INFO, "leading", SL_STR("identity", m->identity));
     reconcile_ledger(m);
-    mark_jobs(m, NULL);
-    SL_MAP_EACH (&m->workloads.by_key, e)
-        mark_dirty(m, e->value);
-    struct sl_map *maps[] = {&m->cqs, &m->lqs, &m->cohorts, &m->flavors, &m->checks};
-    for (size_t i = 0; i < SL_COUNT(maps); i++)
-        SL_MAP_EACH (maps[i], e)
-            mark_status(m, e->value);
+    mark_everything(m);
     m->engine_dirty = true;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sluice/api/decode.h"
 #include "sluice/api/fielderr.h"
 #include "sluice/api/names.h"
 #include "sluice/base/mem.h"
@@ -32,18 +33,10 @@ static int put(struct podset_info *info, const char *podset, const char *what, c
     return 0;
 }
 
-static bool same_toleration(const struct sl_json *a, const struct sl_json *b) {
-    const char *op_a = sl_json_get_str(a, "operator", ""), *op_b = sl_json_get_str(b, "operator", "");
-    return !strcmp(sl_json_get_str(a, "key", ""), sl_json_get_str(b, "key", "")) &&
-           !strcmp(sl_json_get_str(a, "effect", ""), sl_json_get_str(b, "effect", "")) &&
-           !strcmp(sl_json_get_str(a, "value", ""), sl_json_get_str(b, "value", "")) &&
-           !strcmp(*op_a ? op_a : "Equal", *op_b ? op_b : "Equal");
-}
-
 static void put_toleration(struct podset_info *info, struct sl_json *take) {
     struct sl_json *list = sl_json_make_array(info->object, "tolerations");
     SL_JSON_ITEMS (list, e)
-        if (same_toleration(e.value, take)) {
+        if (sl_toleration_same(e.value, take)) {
             sl_json_unref(take);
             return;
         }

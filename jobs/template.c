@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sluice/api/decode.h"
 #include "sluice/api/quantity.h"
 #include "sluice/base/map.h"
 #include "sluice/base/mem.h"
@@ -111,18 +112,9 @@ static int inject_map(const struct sl_json *have, const struct sl_json *bring, c
     return 0;
 }
 
-/* key, effect, operator ("" is Equal) and value; the seconds do not count. */
-static bool same_toleration(const struct sl_json *a, const struct sl_json *b) {
-    const char *op_a = sl_json_get_str(a, "operator", ""), *op_b = sl_json_get_str(b, "operator", "");
-    return !strcmp(sl_json_get_str(a, "key", ""), sl_json_get_str(b, "key", "")) &&
-           !strcmp(sl_json_get_str(a, "effect", ""), sl_json_get_str(b, "effect", "")) &&
-           !strcmp(sl_json_get_str(a, "value", ""), sl_json_get_str(b, "value", "")) &&
-           !strcmp(*op_a ? op_a : "Equal", *op_b ? op_b : "Equal");
-}
-
 static bool has_toleration(const struct sl_json *list, const struct sl_json *toleration) {
     SL_JSON_ITEMS (list, e)
-        if (same_toleration(e.value, toleration))
+        if (sl_toleration_same(e.value, toleration))
             return true;
     return false;
 }

@@ -32,6 +32,8 @@ bool sl_toleration_tolerates(const struct sl_toleration *t, const struct sl_tain
 void sl_podset_decode_placement(const struct sl_json *pod_spec, struct sl_podset *ps);
 
 /* status.admission of a decision, as the API wants it (amounts printed per resource). Owned. */
+/* Two tolerations in JSON: key, effect, value and operator ("" is Equal); the seconds do not count. */
+bool sl_toleration_same(const struct sl_json *a, const struct sl_json *b);
 struct sl_json *sl_admission_encode(const struct sl_admission *a);
 
 #endif
