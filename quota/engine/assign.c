@@ -273,9 +273,7 @@ static void list_requests(struct walk *k, int32_t count, bool scaled) {
             pa->picks[pa->n++] = (struct pick){.res = pods, .amount = count, .injected = true};
             pods = NULL;
         }
-        int64_t amount = s->reqs[r].total;
-        if (scaled && s->count > 0)
-            amount = sl_sat_mul(amount / s->count, count);
+        int64_t amount = scaled && s->count > 0 ? sl_sat_mul(s->reqs[r].per_pod, count) : s->reqs[r].total;
         pa->picks[pa->n++] = (struct pick){.res = s->reqs[r].res, .amount = amount};
     }
     if (pods)

@@ -479,8 +479,9 @@ static void smallest_change(struct sl_engine *e, struct wl *w, const struct trac
                 if (t->rows[k].ps == p && t->rows[k].cell && !strcmp(t->rows[k].flavor, t->rows[i].flavor) &&
                     t->rows[k].verdict != ROW_FITS) {
                     n++;
-                    part += (double)(t->rows[k].before + t->rows[k].asked - cell_available(t->rows[k].cell)) /
-                            (double)(t->rows[k].asked + 1);
+                    part += ((double)t->rows[k].before + (double)t->rows[k].asked -
+                             (double)cell_available(t->rows[k].cell)) /
+                            ((double)t->rows[k].asked + 1);
                 }
             if (n && (n < best_n || (n == best_n && part < best_part))) {
                 best = t->rows[i].flavor;

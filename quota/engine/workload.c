@@ -296,20 +296,54 @@ void wl_hold(struct sl_engine *e, struct wl *w, struct cq *q, const struct sl_ad
         q->node.tree->usage_ver++;
 }
 
+static bool saturated(const struct cell *c) {
+    while (c && c->U != SL_UNLIMITED)
+        c = c->up;
+    return c != NULL;
+}
+
+/* A counter at its limit does not say what is left when something goes: the queue's is summed up anew from those who
+ * hold its quota, those of the Cohorts with the next look at the tree. */
+static void recount(struct sl_engine *e, struct cq *q, struct lq *l, struct cell *c) {
+    struct lq_use *u = NULL;
+    for (size_t i = 0; i < l->n_uses && !u; i++)
+        u = l->uses[i].cell == c ? &l->uses[i] : NULL;
+    c->U = c->admitted = 0;
+    if (u)
+        u->reserved = u->used = 0;
+    for (uint32_t h = 0; h < q->n_holders; h++) {
+        const struct wl *x = q->holders[h].wl;
+        for (size_t k = 0; k < x->n_use; k++) {
+            int64_t v = x->use[k].cell == c ? x->use[k].amount : 0, admitted = x->admitted ? v : 0;
+            c->U = amt_add(c->U, v);
+            c->admitted = amt_add(c->admitted, admitted);
+            if (u && x->lq == l) {
+                u->reserved = amt_add(u->reserved, v);
+                u->used = amt_add(u->used, admitted);
+            }
+        }
+    }
+    node_stale(e, &q->node);
+}
+
 void wl_release(struct sl_engine *e, struct wl *w) {
     SL_ASSERT(w->where == WL_HOLDING && !e->log_on);
     struct cq *q = w->cq;
     count_holder(e, w, -1);
+    struct holder last = q->holders[--q->n_holders];
+    q->holders[w->pos] = last;
+    last.wl->pos = w->pos;
     for (size_t i = 0; i < w->n_use; i++) {
-        usage_pull(e, w->use[i].cell, w->use[i].amount);
-        w->use[i].cell->refs--;
+        struct cell *c = w->use[i].cell;
+        if (saturated(c))
+            recount(e, q, w->lq, c);
+        else
+            usage_pull(e, c, w->use[i].amount);
+        c->refs--;
     }
     free(w->use);
     w->use = NULL;
     w->n_use = 0;
-    struct holder last = q->holders[--q->n_holders];
-    q->holders[w->pos] = last;
-    last.wl->pos = w->pos;
     w->where = WL_NOWHERE;
     w->assumed = w->observed = w->evict_sent = w->admitted = w->not_ready = false;
     q->gen++;
@@ -325,6 +359,9 @@ void wl_set_admitted(struct sl_engine *e, struct wl *w, bool admitted) {
     w->admitted = admitted;
     w->not_ready = not_ready;
     count_holder(e, w, 1);
+    for (size_t i = 0; i < w->n_use; i++)
+        if (saturated(w->use[i].cell))
+            recount(e, w->cq, w->lq, w->use[i].cell);
 }
 
 static bool check_applies(const struct sl_check_rule *rule, const struct sl_admission *a) {

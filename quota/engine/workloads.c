@@ -228,12 +228,18 @@ static void release(struct sl_engine *e, struct wl *w, bool external) {
         q->sticky = NULL;
 }
 
+/* The LocalQueue it is in: the object at hand may be newer than its place in the books. */
+static bool same_queue(const struct wl *w, const struct sl_workload *o) {
+    return same_text(w->lq->name, o->queue);
+}
+
 static void swap_object(struct sl_engine *e, struct wl *w, struct sl_workload *o, struct shape *shape) {
-    if (!same_text(w->obj->queue, o->queue)) {
+    if (!same_queue(w, o)) {
         lq_detach(e, w);
         lq_attach(lq_get(e, o->ns, o->queue ? o->queue : ""), w);
     }
-    sl_workload_free(w->obj);
+    if (w->obj != o)
+        sl_workload_free(w->obj);
     shape_unref(e, w->shape);
     w->obj = o;
     w->shape = shape;
@@ -257,7 +263,7 @@ static void wl_new(struct sl_engine *e, struct sl_workload *o) {
 
 static void update_holder(struct sl_engine *e, struct wl *w, struct sl_workload *o, struct shape *shape) {
     bool sent = w->evict_sent && o->evicted.status != SL_TRI_TRUE; /* otherwise the object says it itself now */
-    bool books = shape != w->shape || !same_text(w->obj->queue, o->queue) || !wl_counts_as(w, o);
+    bool books = shape != w->shape || !same_queue(w, o) || !wl_counts_as(w, o);
     if (books)
         release(e, w, true);
     swap_object(e, w, o, shape);
@@ -287,8 +293,7 @@ static void put_holding(struct sl_engine *e, struct wl *w, struct sl_workload *o
 }
 
 static void put_waiting(struct sl_engine *e, struct wl *w, struct sl_workload *o, struct shape *shape) {
-    if (!holds(o) && shape == w->shape && same_text(w->obj->queue, o->queue) && same_pending(w->obj, o) &&
-        wl_queue_time(e, o) == w->ts) {
+    if (!holds(o) && shape == w->shape && same_queue(w, o) && same_pending(w->obj, o) && wl_queue_time(e, o) == w->ts) {
         swap_object(e, w, o, shape);
         return;
     }
@@ -356,6 +361,7 @@ void sl_engine_write_failed(struct sl_engine *e, const char *uid, bool gone) {
     trees_refresh(e);
     if (w->where == WL_HOLDING && w->assumed && !w->observed) {
         release(e, w, false);
+        swap_object(e, w, w->obj, shape_of(e, w->obj)); /* it may have been edited meanwhile */
         place(e, w);
     } else if (w->evict_sent) {
         w->evict_sent = false;
