@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sluice/api/names.h"
 #include "sluice/base/mem.h"
 
 #define GRAVE_MS (10 * 60 * 1000)
@@ -64,6 +65,8 @@ static void remember(struct store *s, struct record *r, const struct sl_json *ob
     replace(&r->owner_uid, sl_json_get_str(owner, "uid", NULL));
     replace(&r->owner_kind, sl_json_get_str(owner, "kind", NULL));
     replace(&r->owner_name, sl_json_get_str(owner, "name", NULL));
+    r->left_behind = !sl_json_len(sl_json_get(meta, "ownerReferences")) &&
+                     sl_json_get(sl_json_get(meta, "labels"), SL_LABEL_JOB_UID) != NULL;
 }
 
 struct record *store_put(struct store *s, const struct sl_json *object, bool *ret_new) {

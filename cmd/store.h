@@ -35,6 +35,7 @@ struct record {
     int64_t created_ms; /* when its Workload was last asked for; 0: never */
     /* Workloads */
     char *owner_uid, *owner_kind, *owner_name; /* controller reference, NULL */
+    bool left_behind; /* made for a job, whose reference was taken from it: it was deleted without its dependents */
     bool in_engine;
     int64_t orphan_since_ms;        /* its owner was missing since; 0: it is there */
     bool finished, holds, admitted; /* as its status says */

@@ -49,15 +49,15 @@ static void index_owner(struct manager *m, struct record *wl) {
     o->items[o->n++] = wl;
 }
 
-static void unindex_owner(struct manager *m, struct record *wl) {
-    struct owned *o = owned_of(m, wl->owner_uid);
+static void unindex(struct manager *m, const char *owner_uid, const struct record *wl) {
+    struct owned *o = owned_of(m, owner_uid);
     if (!o)
         return;
     for (size_t i = 0; i < o->n; i++)
         if (o->items[i] == wl)
             o->items[i--] = o->items[--o->n];
     if (!o->n) {
-        sl_map_del(&m->by_owner, wl->owner_uid);
+        sl_map_del(&m->by_owner, owner_uid);
         free(o->items);
         free(o);
     }
@@ -156,7 +156,7 @@ void collect_facts(struct manager *m, const struct record *wl, const struct sl_j
 /* ---- feeding the engine ---- */
 
 static bool orphaned(const struct manager *m, const struct record *wl) {
-    return m->synced && known_owner(wl) && !job_of(m, wl);
+    return m->synced && (wl->left_behind || (known_owner(wl) && !job_of(m, wl)));
 }
 
 void feed_engine(struct manager *m, struct record *wl) {
@@ -208,7 +208,7 @@ static void forget_workload(struct manager *m, struct record *wl, const char *wh
     if (wl->holds)
         note_release(m, wl->uid, why);
     mark_queues_of(m, wl);
-    unindex_owner(m, wl);
+    unindex(m, wl->owner_uid, wl);
     store_remove(&m->workloads, wl, manager_now(m));
     if (job)
         mark_dirty(m, job);
@@ -220,10 +220,18 @@ void workload_seen(struct manager *m, const struct sl_json *object) {
         store_get(&m->workloads, sl_json_get_str(meta, "namespace", ""), sl_json_get_str(meta, "name", ""));
     if (old && old->gone && strcmp(old->uid, sl_json_get_str(meta, "uid", "")))
         forget_workload(m, old, "deleted and created anew by somebody");
+    struct record *known = store_by_uid(&m->workloads, sl_json_get_str(meta, "uid", ""));
+    SL_AUTO_FREE char *owner = sl_xstrdup(known ? known->owner_uid : NULL);
     bool changed;
     struct record *wl = store_put(&m->workloads, object, &changed);
     if (!wl || !changed)
         return;
+    if (owner && (!wl->owner_uid || strcmp(owner, wl->owner_uid))) { /* taken from its job */
+        struct record *job = store_by_uid(&m->jobs, owner);
+        unindex(m, owner, wl);
+        if (job)
+            mark_dirty(m, job);
+    }
     mark_queues_of(m, wl);
     read_flags(m, wl, object);
     index_owner(m, wl);
@@ -783,8 +791,8 @@ static void look_at_job(struct manager *m, struct record *job, const struct sl_j
             send_delete(m, p.wl, false, "Background", NULL, NULL); /* a job that left its queue must not take quota */
         return;
     }
-    if (!p.wl && p.finished)
-        return;
+    if (!p.wl && (p.finished || sl_json_path(tree, "metadata.deletionTimestamp")))
+        return; /* one that is deleted without its dependents leaves its pods running */
     if (!p.wl && prebuilt && !(p.wl = adopt_prebuilt(m, job, prebuilt))) {
         if (!p.suspended)
             stop_job(m, job, tree, NULL, "missing workload");
