@@ -304,11 +304,11 @@ void sl_engine_del_cohort(struct sl_engine *e, const char *name) {
     if (!c || !c->obj)
         return;
     new_epoch(&c->node);
+    node_set_parent(e, &c->node, NULL); /* first: one that is its own parent would be swept here otherwise */
     sl_cohort_free(c->obj);
     c->obj = NULL;
     c->node.weight = 1;
     node_set_quotas(e, &c->node, NULL, 0);
-    node_set_parent(e, &c->node, NULL);
     cohort_sweep(e, c);
 }
 

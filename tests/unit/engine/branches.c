@@ -142,12 +142,362 @@ static void edited_meanwhile(void **state) {
     sl_engine_free(e);
 }
 
+/* The sum at a Cohort can be at its limit although no queue's is. */
+static void cohort_after_saturation(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_cq(e, "a", "K", 0, NONE, NONE);
+    put_cq(e, "b", "K", SL_UNLIMITED, NONE, NONE);
+    put_lq(e, "a", "a");
+    put_lq(e, "b", "b");
+    put_wl(e, "one", "a", 0, 100, 1, INT64_MAX - 1);
+    expect_run(e, 100, "admit one f=9223372036854775806");
+    struct sl_workload *w = holding(new_wl("two", "b", 0, 100, 1, INT64_MAX - 1), "b", "f", 100);
+    sl_engine_put_workload(e, w, 100000);
+    put_wl(e, "three", "b", 0, 101, 1, 1);
+    expect_run(e, 101, "pending three"); /* everything there is, is used */
+    sl_engine_del_workload(e, "one");
+    sl_engine_check_invariants(e);
+    expect_run(e, 102, "admit three f=1");
+    struct sl_cohort_view c;
+    sl_engine_cohort_view(e, "K", &c);
+    assert_true(c.rows[0].reserved == SL_UNLIMITED); /* 2^63 - 2 and 1 */
+    sl_cohort_view_done(&c);
+    /* not admitted any more, then again: both kept apart in the books */
+    w = holding(new_wl("two", "b", 0, 100, 1, INT64_MAX - 1), "b", "f", 100);
+    w->admitted.status = SL_TRI_FALSE;
+    sl_engine_put_workload(e, w, 103000);
+    sl_engine_check_invariants(e);
+    struct sl_queue_view v;
+    sl_engine_localqueue_view(e, "ns", "b", &v);
+    assert_int_equal(v.rows[0].used, 1);
+    assert_int_equal(v.admitted, 1);
+    assert_int_equal(v.reserving, 2);
+    sl_queue_view_done(&v);
+    sl_engine_free(e);
+}
+
+/* ---- flavors that will not do, and what is said of them ---- */
+
+static void put_flavor_of(struct sl_engine *e, const char *text) {
+    SL_AUTO_JSON *j = sl_json_from(text);
+    struct sl_flavor *f;
+    assert_int_equal(sl_flavor_decode(j, &f, NULL), 0);
+    sl_engine_put_flavor(e, f);
+}
+
+static struct sl_node_term *term(const char *key, const char *value) {
+    struct sl_node_term *t = sl_xalloc(sizeof *t);
+    t->items = sl_xalloc(sizeof *t->items);
+    t->n = 1;
+    t->items->key = sl_xstrdup(key);
+    t->items->op = SL_SEL_IN;
+    t->items->values = sl_xalloc(sizeof(char *));
+    t->items->values[0] = sl_xstrdup(value);
+    t->items->n = 1;
+    return t;
+}
+
+static void flavors_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *flavor, *tolerations;
+        int affinity; /* 1: cannot be read, 2: that and a term that does not match, 3: that and one that does */
+        const char *verdict, *message, *change;
+    } cases[] = {
+        {"{'metadata':{'name':'f'},'spec':{'nodeTaints':[{'key':'k','value':'v','effect':'NoExecute'}]}}", "{}", 0,
+         "taint not tolerated", "flavor f: taint k=v:NoExecute is not tolerated",
+         "a toleration for the taint k of flavor f"},
+        {"{'metadata':{'name':'f'},'spec':{'nodeTaints':[{'key':'k','effect':'NoSchedule'}]}}",
+         "{'tolerations':[{'key':'other','operator':'Exists'},{'key':'k','operator':'Equal','value':'v'}]}", 0,
+         "taint not tolerated", "flavor f: taint k:NoSchedule is not tolerated", "a toleration for"},
+        {"{'metadata':{'name':'f'},'spec':{'nodeTaints':[{'key':'k','effect':'PreferNoSchedule'}]}}", "{}", 0, NULL,
+         NULL, NULL},
+        {"{'metadata':{'name':'f'},'spec':{'nodeTaints':[{'key':'k','effect':'NoSchedule'},{'key':'l','effect':'"
+         "NoExecute'}],"
+         "'tolerations':[{'key':'x','operator':'Exists'},{'key':'k','operator':'Exists'},{'operator':'Exists'}]}}",
+         "{'tolerations':[{'key':'k','operator':'Exists'},{'key':'z','operator':'Exists'}]}", 0, NULL, NULL, NULL},
+        {"{'metadata':{'name':'f'},'spec':{'nodeLabels':{'zone':'a'}}}", "{}", 1, "affinity cannot be read",
+         "flavor f: the node affinity cannot be read", NULL},
+        {"{'metadata':{'name':'f'},'spec':{'nodeLabels':{'zone':'a'}}}", "{}", 2, "affinity cannot be read",
+         "flavor f: the node affinity cannot be read", NULL},
+        {"{'metadata':{'name':'f'},'spec':{'nodeLabels':{'zone':'b'}}}", "{}", 3, NULL, NULL, NULL},
+        {"{'metadata':{'name':'f'},'spec':{'nodeLabels':{'zone':'a'}}}", "{'nodeSelector':{'zone':'b'}}", 0,
+         "affinity does not match", "its node labels do not match", NULL},
+    };
+    for (size_t i = 0; i < SL_COUNT(cases); i++) {
+        struct sl_engine *e = new_engine();
+        put_flavor_of(e, cases[i].flavor);
+        put_cq(e, "q", NULL, 4, NONE, NONE);
+        put_lq(e, "q", "q");
+        struct sl_workload *w = new_wl("w", "q", 0, 100, 1, 1);
+        SL_AUTO_JSON *spec = sl_json_from(cases[i].tolerations);
+        sl_podset_decode_placement(spec, &w->podsets[0]);
+        w->podsets[0].affinity_invalid = cases[i].affinity != 0;
+        if (cases[i].affinity > 1) {
+            w->podsets[0].affinity = term("zone", "b");
+            w->podsets[0].n_affinity = 1;
+        }
+        sl_engine_put_workload(e, w, 100000);
+        SL_AUTO_FREE char *got = run(e, 100);
+        assert_string_equal(got, cases[i].verdict ? "pending w" : "admit w f=1");
+        SL_AUTO_JSON *why = sl_engine_explain(e, "w");
+        if (cases[i].verdict) {
+            assert_string_equal(sl_json_path_str(why, "podSets.0.flavors.0.verdict", ""), cases[i].verdict);
+            assert_non_null(strstr(sl_json_get_str(why, "message", ""), cases[i].message));
+        }
+        if (cases[i].change)
+            assert_non_null(strstr(sl_json_get_str(why, "smallestChange", ""), cases[i].change));
+        sl_engine_free(e);
+    }
+}
+
+static void flavor_missing(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    struct sl_clusterqueue *q = new_cq("q", NULL);
+    q->groups = one_group("none", GPU, 4, NONE, NONE);
+    q->n_groups = 1;
+    sl_engine_put_clusterqueue(e, q);
+    put_lq(e, "q", "q");
+    put_wl(e, "w", "q", 0, 100, 1, 1);
+    expect_run(e, 100, "pending w");
+    SL_AUTO_JSON *why = sl_engine_explain(e, "w");
+    assert_non_null(strstr(sl_json_get_str(why, "message", ""), "ResourceFlavor none does not exist"));
+    assert_string_equal(sl_json_path_str(why, "podSets.0.flavors.0.verdict", ""), "flavor missing");
+    assert_string_equal(sl_json_get_str(why, "smallestChange", ""), "ResourceFlavor none is created");
+    sl_engine_free(e);
+}
+
+/* An affinity that cannot be read ends the search: what the second flavor says does not count. */
+static void unreadable_affinity_ends_it(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_flavor_of(e, "{'metadata':{'name':'f'},'spec':{'nodeLabels':{'zone':'a'}}}");
+    put_flavor(e, "g");
+    struct sl_clusterqueue *q = new_cq("q", NULL);
+    q->groups = one_group("f", GPU, 4, NONE, NONE);
+    struct sl_resource_group *g = one_group("g", GPU, 4, NONE, NONE);
+    q->groups->flavors = sl_xrealloc(q->groups->flavors, 2, sizeof *q->groups->flavors);
+    q->groups->flavors[1] = g->flavors[0];
+    q->groups->n_flavors = 2;
+    free(g->flavors);
+    free(g->covered[0]);
+    free(g->covered);
+    free(g);
+    q->n_groups = 1;
+    sl_engine_put_clusterqueue(e, q);
+    put_lq(e, "q", "q");
+    struct sl_workload *w = new_wl("w", "q", 0, 100, 1, 1);
+    w->podsets[0].affinity_invalid = true;
+    sl_engine_put_workload(e, w, 100000);
+    expect_run(e, 100, "pending w");
+    w = new_wl("w", "q", 0, 100, 1, 1);
+    sl_engine_put_workload(e, w, 101000);
+    expect_run(e, 101, "admit w f=1");
+    sl_engine_free(e);
+}
+
+/* ---- Cohorts in a circle ---- */
+
+static void circle(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_cohort(e, "A", NULL, 2, NONE, NONE);
+    put_cohort(e, "B", "A", 2, NONE, NONE);
+    for (int i = 0; i < 10; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "q%d", i);
+        put_cq(e, name, "B", 1, NONE, NONE);
+        put_lq(e, name, name);
+    }
+    sl_engine_put_workload(e, holding(new_wl("h", "q0", 0, 90, 1, 3), "q0", "f", 90), 90000);
+    put_wl(e, "w", "q1", 0, 100, 1, 20);
+    expect_run(e, 100, "pending w");
+    put_cohort(e, "A", "B", 2, NONE, NONE);
+    sl_engine_check_invariants(e);
+    expect_run(e, 101, "pending w");
+    struct sl_cohort_view c;
+    sl_engine_cohort_view(e, "A", &c);
+    assert_true(c.in_cycle);
+    assert_string_equal(c.root, "");
+    sl_cohort_view_done(&c);
+    SL_AUTO_JSON *why = sl_engine_explain(e, "w");
+    assert_non_null(strstr(sl_json_get_str(why, "message", ""), "form a cycle"));
+    struct sl_queue_view v;
+    sl_engine_clusterqueue_view(e, "q1", &v);
+    assert_string_equal(v.inactive_reason, "CohortCycle");
+    assert_string_equal(v.root_cohort, "");
+    assert_true(v.weighted_share == 0);
+    sl_queue_view_done(&v);
+    /* what holds quota changes meanwhile: a flavor that no queue lists, one that goes, one that comes */
+    sl_engine_put_workload(e, holding(new_wl("odd", "q0", 0, 90, 1, 1), "q0", "old", 90), 102000);
+    sl_engine_put_workload(e, holding(new_wl("h2", "q0", 0, 90, 1, 1), "q0", "f", 90), 102000);
+    sl_engine_del_workload(e, "h");
+    put_wl(e, "w2", "q2", 0, 102, 1, 1);
+    expect_run(e, 102, "pending w2");
+    sl_engine_check_invariants(e);
+    sl_engine_write_failed(e, "h2", false); /* nothing was sent */
+    put_flavor_of(e, "{'metadata':{'name':'f'},'spec':{'nodeLabels':{'zone':'a'}}}");
+    put_cohort(e, "A", NULL, 2, NONE, NONE); /* and the circle is open again */
+    SL_AUTO_FREE char *got = run(e, 103);
+    assert_non_null(strstr(got, "admit w2 f=1"));
+    sl_engine_cohort_view(e, "A", &c);
+    assert_false(c.in_cycle);
+    assert_int_equal(c.rows[0].reserved, 2);
+    assert_int_equal(c.rows[0].nominal, 14);
+    sl_cohort_view_done(&c);
+    put_cohort(e, "C", "C", 1, NONE, NONE); /* its own parent */
+    sl_engine_cohort_view(e, "C", &c);
+    assert_true(c.in_cycle);
+    sl_cohort_view_done(&c);
+    sl_engine_del_cohort(e, "C");
+    sl_engine_check_invariants(e);
+    sl_engine_free(e);
+}
+
+/* ---- queues that are stopped or go ---- */
+
+static void put_lq_as(struct sl_engine *e, const char *name, const char *cq, enum sl_stop_policy stop, bool deleting) {
+    struct sl_localqueue *l = sl_xalloc(sizeof *l);
+    l->ns = sl_xstrdup("ns");
+    l->name = sl_xstrdup(name);
+    l->uid = sl_xstrdup(name);
+    l->cq = sl_xstrdup(cq);
+    l->stop = stop;
+    l->deleting = deleting;
+    sl_engine_put_localqueue(e, l);
+}
+
+static void expect_message(struct sl_engine *e, const char *uid, const char *part) {
+    SL_AUTO_JSON *why = sl_engine_explain(e, uid);
+    const char *message = sl_json_get_str(why, "message", "");
+    if (!strstr(message, part))
+        fail_msg("expected \"%s\" in \"%s\"", part, message);
+}
+
+static void stopped(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_cq(e, "q", NULL, 4, NONE, NONE);
+    put_lq_as(e, "q", "q", SL_STOP_HOLD, false);
+    put_wl(e, "w", "q", 0, 100, 1, 1);
+    expect_run(e, 100, "pending w");
+    expect_message(e, "w", "LocalQueue q is stopped");
+    put_lq_as(e, "q", "q", SL_STOP_HOLD_AND_DRAIN, false);
+    expect_message(e, "w", "LocalQueue q is stopped");
+    struct sl_queue_view v;
+    sl_engine_localqueue_view(e, "ns", "q", &v);
+    assert_int_equal(v.pending_active + v.pending_inadmissible, 0);
+    sl_queue_view_done(&v);
+    put_lq_as(e, "q", "q", SL_STOP_NONE, true);
+    expect_run(e, 101, "pending w");
+    expect_message(e, "w", "LocalQueue q is being deleted");
+    put_lq_as(e, "q", "", SL_STOP_NONE, false); /* names no ClusterQueue */
+    expect_message(e, "w", "does not exist");
+    sl_engine_localqueue_view(e, "ns", "q", &v);
+    assert_true(v.exists && v.n_rows == 0);
+    assert_int_equal(v.pending_inadmissible, 1);
+    sl_queue_view_done(&v);
+    SL_AUTO_FREE char *told = run(e, 102);
+    assert_string_equal(told, "pending w");
+    static const enum sl_stop_policy policies[] = {SL_STOP_HOLD, SL_STOP_HOLD_AND_DRAIN, SL_STOP_NONE};
+    put_lq(e, "q", "q");
+    for (size_t i = 0; i < SL_COUNT(policies); i++) {
+        struct sl_clusterqueue *q = new_cq("q", NULL);
+        q->groups = one_group("f", GPU, 4, NONE, NONE);
+        q->n_groups = 1;
+        q->stop = policies[i];
+        q->deleting = policies[i] == SL_STOP_NONE;
+        sl_engine_put_clusterqueue(e, q);
+        SL_AUTO_FREE char *got = run(e, 103 + (int64_t)i);
+        assert_string_equal(got, "pending w");
+        expect_message(e, "w",
+                       i == 0   ? "stopPolicy Hold)"
+                       : i == 1 ? "stopPolicy HoldAndDrain"
+                                : "it is being deleted");
+        sl_engine_localqueue_view(e, "ns", "q", &v);
+        assert_int_equal(v.pending_inadmissible, 1);
+        assert_string_equal(v.inactive_reason, i < 2 ? "Stopped" : "Terminating");
+        sl_queue_view_done(&v);
+    }
+    put_cq(e, "q", NULL, 4, NONE, NONE);
+    expect_run(e, 110, "admit w f=1");
+    sl_engine_free(e);
+}
+
+/* Names nobody knows. */
+static void unknown(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    sl_engine_free(NULL);
+    sl_engine_del_clusterqueue(e, "x");
+    sl_engine_del_cohort(e, "x");
+    sl_engine_del_flavor(e, "x");
+    sl_engine_del_check(e, "x");
+    sl_engine_del_localqueue(e, "ns", "x");
+    sl_engine_del_workload(e, "x");
+    sl_engine_del_namespace(e, "x");
+    sl_engine_write_failed(e, "x", true);
+    struct sl_queue_view v;
+    sl_engine_clusterqueue_view(e, "x", &v);
+    assert_false(v.exists);
+    sl_engine_localqueue_view(e, "ns", "x", &v);
+    assert_false(v.exists);
+    struct sl_cohort_view c;
+    sl_engine_cohort_view(e, "x", &c);
+    assert_false(c.exists);
+    assert_false(sl_engine_holds_quota(e, "x"));
+    assert_int_equal(sl_engine_clusterqueue_holders(e, "x"), 0);
+    assert_false(sl_engine_flavor_in_use(e, "x"));
+    const struct sl_workload **list;
+    assert_int_equal(sl_engine_pending(e, "x", &list), 0);
+    free(list);
+    /* named by others, but not there themselves */
+    put_lq(e, "q", "x");
+    put_wl(e, "w", "l", 0, 100, 1, 1);
+    put_cq(e, "y", "x", 1, NONE, NONE);
+    struct sl_clusterqueue *q = new_cq("z", NULL); /* no groups at all */
+    sl_engine_put_clusterqueue(e, q);
+    put_lq(e, "z", "z");
+    sl_engine_del_clusterqueue(e, "x");
+    sl_engine_del_cohort(e, "x");
+    sl_engine_del_flavor(e, "g");
+    sl_engine_del_localqueue(e, "ns", "l");
+    sl_engine_clusterqueue_view(e, "x", &v);
+    assert_false(v.exists);
+    sl_engine_localqueue_view(e, "ns", "l", &v);
+    assert_false(v.exists);
+    sl_engine_cohort_view(e, "x", &c);
+    assert_true(c.exists && !c.explicit_object);
+    sl_cohort_view_done(&c);
+    sl_engine_del_localqueue(e, "ns", "q");
+    sl_engine_clusterqueue_view(e, "z", &v);
+    assert_true(v.exists && v.n_rows == 0);
+    sl_queue_view_done(&v);
+    struct sl_decisions d;
+    sl_engine_run(e, 100000, 0, &d, NULL);
+    assert_int_equal(d.n, 1);
+    sl_decisions_done(&d);
+    assert_int_equal(sl_engine_pending(e, "y", &list), 0);
+    free(list);
+    sl_engine_check_invariants(e);
+    sl_engine_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(books_after_saturation),
         cmocka_unit_test(requests_above_everything),
         cmocka_unit_test(shrinks_from_saturation),
         cmocka_unit_test(edited_meanwhile),
+        cmocka_unit_test(cohort_after_saturation),
+        cmocka_unit_test(flavors_refused),
+        cmocka_unit_test(flavor_missing),
+        cmocka_unit_test(unreadable_affinity_ends_it),
+        cmocka_unit_test(circle),
+        cmocka_unit_test(stopped),
+        cmocka_unit_test(unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
