@@ -485,6 +485,251 @@ static void unknown(void **state) {
     sl_engine_free(e);
 }
 
+/* ---- what would have to change ---- */
+
+static void add_flavors(struct sl_clusterqueue *q, const char *resource, const char *const *names, const int64_t *noms,
+                        size_t n) {
+    struct sl_resource_group *g = &q->groups[0];
+    g->flavors = sl_xrealloc(g->flavors, g->n_flavors + n, sizeof *g->flavors);
+    for (size_t i = 0; i < n; i++) {
+        struct sl_resource_group *x = one_group(names[i], resource, noms[i], NONE, NONE);
+        g->flavors[g->n_flavors++] = x->flavors[0];
+        free(x->flavors);
+        free(x->covered[0]);
+        free(x->covered);
+        free(x);
+    }
+}
+
+static void smallest_changes(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_flavor(e, "g");
+    put_flavor(e, "h");
+    struct sl_clusterqueue *q = new_cq("q", NULL);
+    q->groups = one_group("f", GPU, 2, NONE, NONE);
+    q->n_groups = 1;
+    add_flavors(q, GPU, (const char *const[]){"g", "h"}, (const int64_t[]){6, 4}, 2);
+    sl_engine_put_clusterqueue(e, q);
+    put_lq(e, "q", "q");
+    sl_engine_put_workload(e, holding(new_wl("a", "q", 0, 90, 1, 3), "q", "g", 90), 90000);
+    sl_engine_put_workload(e, holding(new_wl("b", "q", 0, 90, 1, 2), "q", "g", 90), 90000);
+    sl_engine_put_workload(e, holding(new_wl("c", "q", 0, 90, 1, 3), "q", "h", 90), 90000);
+    sl_engine_put_workload(e, holding(new_wl("d", "q", 0, 90, 1, 3), "q", "h", 90), 90000);
+    struct sl_workload *idle = holding(new_wl("idle", "q", 0, 90, 1, 3), "q", "f", 90);
+    for (size_t i = 0; i < idle->admission->podsets[0].n_flavors; i++) {
+        free(idle->admission->podsets[0].flavors[i].resource);
+        free(idle->admission->podsets[0].flavors[i].flavor);
+    }
+    idle->admission->podsets[0].n_flavors = 0;
+    sl_engine_put_workload(e, idle, 90000);
+    sl_engine_check_invariants(e);
+    /* three fit once b is gone, or a, which is larger; in f the quota is one short */
+    put_wl(e, "w", "q", 0, 100, 1, 3);
+    SL_AUTO_FREE char *got = run(e, 100);
+    assert_string_equal(got, "pending w");
+    SL_AUTO_JSON *why = sl_engine_explain(e, "w");
+    assert_string_equal(sl_json_get_str(why, "smallestChange", ""),
+                        "workload ns/b finishes, or 1 more nvidia.com/gpu in flavor f");
+    /* two pod sets of which the first fits */
+    sl_engine_put_workload(e, two_podsets("v", "q", 1, 6), 101000);
+    SL_AUTO_FREE char *more = run(e, 101);
+    assert_string_equal(more, "pending v");
+    SL_AUTO_JSON *two = sl_engine_explain(e, "v");
+    assert_string_equal(sl_json_path_str(two, "podSets.0.flavors.0.verdict", ""), "fits");
+    assert_non_null(strstr(sl_json_get_str(two, "message", ""), "pod set workers: flavor f"));
+    assert_null(strstr(sl_json_get_str(two, "message", ""), "pod set main"));
+    /* a queue that stops while it is its turn; unreserved ones; one that only has quota */
+    struct sl_workload *x = holding(new_wl("a", "q", 0, 90, 1, 3), "q", "g", 90);
+    x->admitted.status = SL_TRI_FALSE;
+    sl_engine_put_workload(e, x, 102000);
+    SL_AUTO_JSON *held = sl_engine_explain(e, "a");
+    assert_string_equal(sl_json_get_str(held, "state", ""), "QuotaReserved");
+    sl_engine_free(e);
+}
+
+/* ---- admissions that the workload's own pod sets do not match word for word ---- */
+
+static void odd_admissions(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_cohort(e, "R", NULL, 0, NONE, NONE);
+    put_cohort(e, "K", "R", 0, NONE, NONE);
+    put_cq(e, "q", "K", 9, NONE, NONE);
+    put_cq(e, "p", "K", 9, NONE, NONE);
+    put_lq(e, "q", "q");
+    /* pod sets in another order, with pods that are done */
+    struct sl_workload *w = two_podsets("w", "q", 1, 2);
+    w->podsets[0].count = 4;
+    w->podsets[1].count = 3;
+    w->reclaimable[0] = 1;
+    holding(w, "q", "f", 100);
+    struct sl_podset_assignment first = w->admission->podsets[0];
+    w->admission->podsets[0] = w->admission->podsets[1];
+    w->admission->podsets[1] = first;
+    sl_engine_put_workload(e, w, 100000);
+    struct sl_queue_view v;
+    sl_engine_clusterqueue_view(e, "q", &v);
+    assert_int_equal(v.rows[0].reserved, 6 + 3);
+    sl_queue_view_done(&v);
+    /* the same again, one more done; then a count of 0 */
+    w = two_podsets("w", "q", 1, 2);
+    w->podsets[0].count = 4;
+    w->podsets[1].count = 3;
+    w->reclaimable[0] = 2;
+    sl_engine_put_workload(e, holding(w, "q", "f", 100), 101000);
+    sl_engine_clusterqueue_view(e, "q", &v);
+    assert_int_equal(v.rows[0].reserved, 6 + 2);
+    sl_queue_view_done(&v);
+    w = two_podsets("w", "q", 1, 2);
+    w->podsets[0].count = 4;
+    w->podsets[1].count = 3;
+    w->reclaimable[0] = 2;
+    holding(w, "q", "f", 100);
+    w->admission->podsets[0].count = 0;
+    w->podsets[0].count = 1;
+    sl_engine_put_workload(e, w, 102000);
+    sl_engine_clusterqueue_view(e, "q", &v);
+    assert_int_equal(v.rows[0].reserved, 6);
+    sl_queue_view_done(&v);
+    sl_engine_check_invariants(e);
+    /* only the amounts were edited: counted as they are now */
+    for (int amount = 3; amount <= 4; amount++) {
+        w = holding(new_wl("x", "q", 0, 100, 1, 3), "q", "f", 100);
+        w->admission->podsets[0].flavors[0].amount = amount;
+        sl_engine_put_workload(e, w, 103000);
+        sl_engine_clusterqueue_view(e, "q", &v);
+        assert_int_equal(v.rows[0].reserved, 6 + amount);
+        sl_queue_view_done(&v);
+    }
+    /* a flavor that no queue lists, in two queues of one Cohort */
+    sl_engine_put_workload(e, holding(new_wl("y", "q", 0, 100, 1, 1), "q", "old", 100), 104000);
+    sl_engine_check_invariants(e);
+    sl_engine_put_workload(e, holding(new_wl("z", "q", 0, 100, 1, 1), "p", "old", 100), 104000);
+    sl_engine_check_invariants(e);
+    /* seen again without its quota, and a while later with it */
+    put_wl(e, "new", "q", 0, 105, 1, 1);
+    expect_run(e, 105, "admit new f=1");
+    w = new_wl("new", "q", 0, 105, 1, 1);
+    w->quota_reserved = (struct sl_condition_view){SL_TRI_FALSE, 105000, sl_xstrdup("Pending")};
+    sl_engine_put_workload(e, w, 105500); /* said before */
+    assert_true(sl_engine_holds_quota(e, "new"));
+    w = new_wl("new", "q", 0, 105, 1, 1);
+    w->quota_reserved = (struct sl_condition_view){SL_TRI_FALSE, 107000, sl_xstrdup("Pending")};
+    sl_engine_put_workload(e, w, 107000); /* said after */
+    assert_false(sl_engine_holds_quota(e, "new"));
+    expect_run(e, 107, "admit new f=1");
+    sl_engine_put_workload(e, holding(new_wl("new", "q", 0, 105, 1, 1), "q", "f", 108), 108000);
+    sl_engine_put_workload(e, holding(new_wl("new", "q", 0, 105, 1, 1), "q", "f", 109), 109000);
+    sl_engine_write_failed(e, "new", false); /* nothing was under way */
+    assert_true(sl_engine_holds_quota(e, "new"));
+    sl_engine_check_invariants(e);
+    sl_engine_free(e);
+}
+
+/* ---- bookmarks that are out of date ---- */
+
+static struct sl_workload *two_of(int64_t one, int64_t two, int64_t priority) {
+    struct sl_workload *w = two_podsets("w", "q", one, two);
+    w->priority = priority;
+    return w;
+}
+
+static void old_bookmarks(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_flavor(e, "g");
+    struct sl_clusterqueue *q = new_cq("q", "K");
+    q->groups = one_group("f", GPU, 2, NONE, NONE);
+    q->n_groups = 1;
+    add_flavors(q, GPU, (const char *const[]){"g"}, (const int64_t[]){1}, 1);
+    sl_engine_put_clusterqueue(e, q);
+    put_lq(e, "q", "q");
+    /* at rest without a way: the next attempt starts with the first flavor */
+    sl_engine_put_workload(e, two_of(1, 3, 0), 100000);
+    expect_run(e, 100, "pending w");
+    struct wl *w = sl_map_get(&e->workloads, "w");
+    assert_false(bookmark_pending(w));
+    struct assignment a = {.n_done = 0};
+    assignment_bookmark(e, w, &a, 1);
+    assert_false(bookmark_pending(w)); /* says "start over" everywhere: none */
+    w->bookmark = sl_xalloc(sizeof *w->bookmark + 2 * sizeof w->bookmark->last[0]);
+    *w->bookmark =
+        (struct bookmark){.cycle = w->cq->node.tree->cycle, .gen = w->cq->gen, .shape = w->shape->id, .n = 2};
+    bookmark_drop_stale(e, w, w->cq->node.tree->cycle + 1);
+    assert_true(bookmark_pending(w)); /* of the last cycle */
+    bookmark_drop_stale(e, w, w->cq->node.tree->cycle + 5);
+    assert_true(bookmark_pending(w)); /* older, but nothing has changed */
+    w->cq->gen++;
+    bookmark_drop_stale(e, w, w->cq->node.tree->cycle + 1);
+    assert_true(bookmark_pending(w));
+    bookmark_drop_stale(e, w, w->cq->node.tree->cycle + 2);
+    assert_false(bookmark_pending(w));
+    w->bookmark = sl_xalloc(sizeof *w->bookmark + 2 * sizeof w->bookmark->last[0]);
+    *w->bookmark =
+        (struct bookmark){.cycle = w->cq->node.tree->cycle, .gen = w->cq->gen, .shape = w->shape->id + 1, .n = 2};
+    bookmark_drop_stale(e, w, w->cq->node.tree->cycle);
+    assert_false(bookmark_pending(w)); /* of what it was before it was edited */
+    w->bookmark = sl_xalloc(sizeof *w->bookmark + 3 * sizeof w->bookmark->last[0]);
+    *w->bookmark =
+        (struct bookmark){.cycle = w->cq->node.tree->cycle, .gen = w->cq->gen, .shape = w->shape->id, .n = 3};
+    e->log_on = true;
+    assert_int_equal(assign(e, w, NULL, true, NULL)->mode, MODE_NOFIT); /* of another number of pod sets: not read */
+    undo_to(e, 0);
+    e->log_on = false;
+    bookmark_drop_stale(e, w, w->cq->node.tree->cycle);
+    assert_false(bookmark_pending(w));
+    struct sl_workload *none = new_wl("none", "q", 9, 100, 1, 1); /* no pod sets: nothing to admit */
+    free(none->podsets[0].name);
+    free(none->podsets[0].per_pod.items[0].resource);
+    free(none->podsets[0].per_pod.items);
+    none->n_podsets = 0;
+    sl_engine_put_workload(e, none, 101000);
+    expect_run(e, 101, "pending none");
+    sl_engine_free(e);
+}
+
+/* ---- a preemptor that waits at the head ---- */
+
+static void waits_at_the_head(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    struct sl_clusterqueue *q = new_cq("q", NULL);
+    q->groups = one_group("f", GPU, 2, NONE, NONE);
+    q->n_groups = 1;
+    q->within_cluster_queue = SL_PREEMPT_LOWER_PRIORITY;
+    sl_engine_put_clusterqueue(e, q);
+    put_lq(e, "q", "q");
+    sl_engine_put_workload(e, holding(new_wl("x", "q", 0, 90, 1, 2), "q", "f", 90), 90000);
+    put_wl(e, "w", "q", 10, 100, 1, 2);
+    expect_run(e, 100, "evict x InClusterQueue by w; pending w");
+    put_wl(e, "higher", "q", 20, 101, 1, 2); /* comes too late: it waits behind */
+    SL_AUTO_FREE char *got = run(e, 101);
+    assert_null(strstr(got, "evict"));
+    const struct sl_workload **list;
+    assert_int_equal(sl_engine_pending(e, "q", &list), 2);
+    assert_string_equal(list[0]->name, "w");
+    free(list);
+    struct sl_workload *other = new_wl("w", "q", 10, 100, 1, 2);
+    other->generation = 2; /* edited: it gives up its place */
+    sl_engine_put_workload(e, other, 102000);
+    assert_int_equal(sl_engine_pending(e, "q", &list), 2);
+    assert_string_equal(list[0]->name, "higher");
+    free(list);
+    sl_engine_del_workload(e, "x");
+    expect_run(e, 103, "admit higher f=2; pending w");
+    /* its LocalQueue goes to another ClusterQueue */
+    put_cq(e, "p", NULL, 0, NONE, NONE);
+    put_lq(e, "q", "p");
+    expect_run(e, 104, "pending w");
+    assert_int_equal(sl_engine_pending(e, "q", &list), 0);
+    free(list);
+    assert_int_equal(sl_engine_pending(e, "p", &list), 1);
+    free(list);
+    sl_engine_check_invariants(e);
+    sl_engine_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(books_after_saturation),
@@ -498,6 +743,10 @@ int main(void) {
         cmocka_unit_test(circle),
         cmocka_unit_test(stopped),
         cmocka_unit_test(unknown),
+        cmocka_unit_test(smallest_changes),
+        cmocka_unit_test(odd_admissions),
+        cmocka_unit_test(old_bookmarks),
+        cmocka_unit_test(waits_at_the_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
