@@ -164,7 +164,7 @@ void feed_engine(struct manager *m, struct record *wl) {
         return; /* a decision is on its way: its answer brings the newest state */
     if (wl->gone)
         return; /* keeps its place in the books until the job has stopped */
-    if (orphaned(m, wl)) {
+    if (orphaned(m, wl) && !(wl->left_behind && wl->holds)) { /* what stays for ever holds quota until it is finished */
         if (wl->in_engine)
             sl_engine_del_workload(m->engine, wl->uid);
         wl->in_engine = false;
@@ -650,7 +650,7 @@ static void sync_workload(struct manager *m, struct record *wl) {
         int64_t now = manager_now(m);
         if (wl->orphan_since_ms == 0)
             wl->orphan_since_ms = now;
-        if (wl->orphan_since_ms + ORPHAN_GRACE_MS > now) {
+        if (!wl->left_behind && wl->orphan_since_ms + ORPHAN_GRACE_MS > now) {
             set_deadline(m, wl, wl->orphan_since_ms + ORPHAN_GRACE_MS);
             sl_workload_free(w);
             return;
