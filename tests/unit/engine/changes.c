@@ -519,6 +519,194 @@ static void eviction_fails(void **state) {
     sl_engine_free(e);
 }
 
+/* ---- several queues in one cycle ---- */
+
+/* A preemptor needs less than its victim will give back: nobody is admitted on the difference before it is there. */
+static void not_on_what_is_still_held(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    struct sl_clusterqueue *q = new_cq("a", "K");
+    q->groups = one_group("f", GPU, 6, NONE, NONE);
+    q->n_groups = 1;
+    q->within_cluster_queue = SL_PREEMPT_LOWER_PRIORITY;
+    sl_engine_put_clusterqueue(e, q);
+    put_lq(e, "a", "a");
+    put_cq(e, "b", "K", 0, NONE, NONE);
+    put_lq(e, "b", "b");
+    put_cq(e, "c", "K", 0, NONE, NONE);
+    put_lq(e, "c", "c");
+    sl_engine_put_workload(e, holding(new_wl("x", "a", 0, 90, 1, 4), "a", "f", 90), 90000);
+    put_wl(e, "w", "a", 10, 100, 1, 3);
+    put_wl(e, "v1", "b", 0, 101, 1, 2);
+    put_wl(e, "v2", "c", 0, 102, 1, 1);
+    expect_run(e, 102, "evict x InClusterQueue by w; admit v1 f=2; pending w; pending v2");
+    SL_AUTO_JSON *why = sl_engine_explain(e, "v2");
+    assert_non_null(strstr(sl_json_get_str(why, "message", ""), "free 0"));
+    sl_engine_del_workload(e, "x");
+    expect_run(e, 103, "admit v2 f=1; admit w f=3");
+    sl_engine_free(e);
+}
+
+static void limit_in_one_cycle(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    for (int i = 0; i < 4; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "q%d", i);
+        put_cq(e, name, "K", 1, NONE, NONE);
+        put_lq(e, name, name);
+        put_wl(e, name, name, 0, 100 + i, 1, 1);
+    }
+    struct sl_decisions d;
+    bool more;
+    sl_engine_run(e, 110000, 3, &d, &more);
+    assert_int_equal(d.n, 3);
+    assert_true(more);
+    sl_decisions_done(&d);
+    expect_run(e, 110, "admit q3 f=1");
+    sl_engine_free(e);
+}
+
+/* One admission at a time until its pods are ready, also among the queues of one Cohort. */
+static void one_at_a_time(void **state) {
+    (void)state;
+    struct sl_engine_config config = {.block_admission = true};
+    struct sl_engine *e = sl_engine_new(&config);
+    struct sl_labels none = {NULL, 0};
+    sl_engine_put_namespace(e, "ns", &none);
+    put_flavor(e, "f");
+    static const char *const names[] = {"a", "b", "idle"};
+    for (size_t i = 0; i < SL_COUNT(names); i++) {
+        put_cq(e, names[i], "K", 1, NONE, NONE);
+        put_lq(e, names[i], names[i]);
+    }
+    put_wl(e, "x", "a", 0, 100, 1, 1);
+    put_wl(e, "y", "b", 0, 101, 1, 1);
+    expect_run(e, 101, "admit x f=1; pending y");
+    SL_AUTO_JSON *why = sl_engine_explain(e, "y");
+    assert_string_equal(sl_json_get_str(why, "reason", ""), "Waiting");
+    struct sl_workload *w = holding(new_wl("x", "a", 0, 100, 1, 1), "a", "f", 101);
+    w->pods_ready.status = SL_TRI_TRUE;
+    sl_engine_put_workload(e, w, 102000);
+    expect_run(e, 102, "admit y f=1");
+    sl_engine_free(e);
+}
+
+/* ---- which of those that hold quota would have to finish: the one that holds least, by uid ---- */
+
+static void who_finishes(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_cq(e, "q", NULL, 8, NONE, NONE);
+    put_lq(e, "q", "q");
+    static const struct {
+        const char *name;
+        int64_t amount;
+    } held[] = {{"d", 2}, {"c", 3}, {"b", 2}, {"e", 1}};
+    for (size_t i = 0; i < SL_COUNT(held); i++)
+        sl_engine_put_workload(e, holding(new_wl(held[i].name, "q", 0, 90, 1, held[i].amount), "q", "f", 90), 90000);
+    put_wl(e, "w", "q", 0, 100, 1, 2);
+    expect_run(e, 100, "pending w");
+    SL_AUTO_JSON *why = sl_engine_explain(e, "w");
+    assert_string_equal(sl_json_get_str(why, "smallestChange", ""),
+                        "workload ns/b finishes, or 2 more nvidia.com/gpu in flavor f");
+    sl_engine_free(e);
+}
+
+/* ---- books at their limit, shared by LocalQueues, some not admitted ---- */
+
+static void shared_books(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_cq(e, "q", NULL, SL_UNLIMITED, NONE, NONE);
+    put_lq(e, "q", "q");
+    put_lq(e, "r", "q");
+    struct sl_workload *w = holding(new_wl("x", "q", 0, 90, 1, 2), "q", "f", 90);
+    w->admitted.status = SL_TRI_FALSE;
+    sl_engine_put_workload(e, w, 90000);
+    sl_engine_put_workload(e, holding(new_wl("y", "r", 0, 90, 1, 3), "q", "f", 90), 90000);
+    sl_engine_put_workload(e, holding(new_wl("z", "r", 0, 90, 1, 7), "q", "old", 90), 90000);
+    for (int i = 0; i < 2; i++) {
+        const char *from = i ? "r" : "q";
+        sl_engine_put_workload(e, holding(new_wl("huge", from, 0, 90, 1, INT64_MAX - 1), "q", "f", 90), 91000);
+        struct sl_queue_view v;
+        sl_engine_localqueue_view(e, "ns", from, &v);
+        assert_true(v.rows[0].reserved == SL_UNLIMITED);
+        sl_queue_view_done(&v);
+        sl_engine_del_workload(e, "huge");
+        sl_engine_check_invariants(e);
+        sl_engine_clusterqueue_view(e, "q", &v);
+        assert_int_equal(v.rows[0].reserved, 5);
+        assert_int_equal(v.rows[0].used, 3);
+        sl_queue_view_done(&v);
+        sl_engine_localqueue_view(e, "ns", "q", &v);
+        assert_int_equal(v.rows[0].reserved, 2);
+        assert_int_equal(v.rows[0].used, 0);
+        sl_queue_view_done(&v);
+        sl_engine_localqueue_view(e, "ns", "r", &v);
+        assert_int_equal(v.rows[0].reserved, 3);
+        assert_int_equal(v.rows[0].used, 3);
+        sl_queue_view_done(&v);
+    }
+    sl_engine_free(e);
+}
+
+/* A pod that names a thousand resources of which it asks nothing. */
+static void many_resources(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_cq(e, "q", NULL, 4, NONE, NONE);
+    put_lq(e, "q", "q");
+    struct sl_workload *w = new_wl("w", "q", 0, 100, 1, 1);
+    struct sl_requests *r = &w->podsets[0].per_pod;
+    r->items = sl_xrealloc(r->items, 1001, sizeof *r->items);
+    for (int i = 0; i < 1000; i++)
+        r->items[r->n++] = (struct sl_request_amount){sl_xprintf("example.com/r%d", i), 0};
+    sl_engine_put_workload(e, w, 100000);
+    put_wl(e, "v", "q", 0, 101, 1, 4);
+    expect_run(e, 101, "admit w f=1; pending v");
+    sl_engine_check_invariants(e);
+    sl_engine_free(e);
+}
+
+/* ---- fair sharing: one strategy alone, a borrower whose queue is stopped ---- */
+
+static void fair_final_only(void **state) {
+    (void)state;
+    struct sl_engine_config config = {.fair_sharing = true, .strategies = {SL_FAIR_FINAL_SHARE}};
+    for (int both = 0; both < 2; both++) {
+        struct sl_engine *e = sl_engine_new(both ? &(struct sl_engine_config){.fair_sharing = true} : &config);
+        struct sl_labels none = {NULL, 0};
+        sl_engine_put_namespace(e, "ns", &none);
+        put_flavor(e, "f");
+        put_fair(e, "a", "K", 3);
+        put_fair(e, "b", "K", 3);
+        /* b would fall below its quota, and so below the share of a: only the other strategy allows it */
+        sl_engine_put_workload(e, holding(new_wl("all", "b", 0, 90, 1, 5), "b", "f", 90), 90000);
+        put_wl(e, "w", "a", 0, 100, 1, 4);
+        expect_run(e, 100, both ? "evict all InCohortFairSharing by w; pending w" : "pending w");
+        sl_engine_free(e);
+    }
+}
+
+static void fair_stopped_borrower(void **state) {
+    (void)state;
+    struct sl_engine *e = fair_engine();
+    put_fair(e, "a", "K", 3);
+    put_fair(e, "b", "K", 0);
+    sl_engine_put_workload(e, holding(new_wl("x", "b", 0, 90, 1, 3), "b", "f", 90), 90000);
+    struct sl_clusterqueue *q = new_cq("b", "K");
+    q->groups = one_group("f", GPU, 0, NONE, NONE);
+    q->n_groups = 1;
+    q->stop = SL_STOP_HOLD;
+    sl_engine_put_clusterqueue(e, q);
+    put_wl(e, "w", "a", 0, 100, 1, 1);
+    expect_run(e, 100, "pending w"); /* what a stopped queue holds is not looked at */
+    put_fair(e, "b", "K", 0);
+    expect_run(e, 101, "evict x InCohortReclamation by w; pending w");
+    sl_engine_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_of_queues),
@@ -530,6 +718,14 @@ int main(void) {
         cmocka_unit_test(fair_limit),
         cmocka_unit_test(fair_ties),
         cmocka_unit_test(eviction_fails),
+        cmocka_unit_test(not_on_what_is_still_held),
+        cmocka_unit_test(limit_in_one_cycle),
+        cmocka_unit_test(one_at_a_time),
+        cmocka_unit_test(who_finishes),
+        cmocka_unit_test(shared_books),
+        cmocka_unit_test(many_resources),
+        cmocka_unit_test(fair_final_only),
+        cmocka_unit_test(fair_stopped_borrower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
