@@ -84,7 +84,9 @@ static int load(struct sl_manifests *m, const char *path, int depth, struct sl_e
     for (int i = 0; i < n; i++) {
         SL_AUTO_FREE char *child =
             sl_xprintf("%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", entries[i]->d_name);
-        if (!rc && !stat(child, &st) && (S_ISDIR(st.st_mode) || is_manifest(entries[i]->d_name)))
+        if (!rc && !stat(child, &st) &&
+            (S_ISDIR(st.st_mode) ||
+             (S_ISREG(st.st_mode) && is_manifest(entries[i]->d_name)))) /* a pipe may never end */
             rc = load(m, child, depth + 1, err);
         free(entries[i]);
     }

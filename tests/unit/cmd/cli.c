@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sluice/base/mem.h"
@@ -163,12 +164,22 @@ static void a_wait_is_explained(void **state) {
     assert_said("flavor gpu-train");
 }
 
+static void a_pipe_in_a_folder_is_not_waited_for(void **state) {
+    (void)state;
+    SL_AUTO_FREE char *pipe_path = sl_xprintf("%s/pipe.yaml", folder), *link_path = sl_xprintf("%s/link.yaml", folder);
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    assert_int_equal(symlink("nowhere", link_path), 0);
+    assert_int_equal(RUN(sl_cmd_lint, folder), SL_EXIT_OK); /* else it would hang here */
+    assert_said("0 documents checked");
+    assert_int_equal(unlink(pipe_path) | unlink(link_path), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_use_names_the_mistake), cmocka_unit_test(what_cannot_be_played),
         cmocka_unit_test(other_kinds_are_passed_over), cmocka_unit_test(a_manifest_without_kind_or_version_is_wrong),
         cmocka_unit_test(every_wrong_field_is_named),  cmocka_unit_test(the_quick_start_is_told),
-        cmocka_unit_test(a_wait_is_explained),
+        cmocka_unit_test(a_wait_is_explained),         cmocka_unit_test(a_pipe_in_a_folder_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
