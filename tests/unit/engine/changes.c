@@ -707,6 +707,66 @@ static void fair_stopped_borrower(void **state) {
     sl_engine_free(e);
 }
 
+/* The Cohorts become a circle while an eviction is being written; the write fails; the circle opens. */
+static void eviction_in_a_circle(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_cohort(e, "K", NULL, 0, NONE, NONE);
+    struct sl_clusterqueue *q = new_cq("a", "K");
+    q->groups = one_group("f", GPU, 2, NONE, NONE);
+    q->n_groups = 1;
+    q->within_cluster_queue = SL_PREEMPT_LOWER_PRIORITY;
+    sl_engine_put_clusterqueue(e, q);
+    put_lq(e, "a", "a");
+    sl_engine_put_workload(e, holding(new_wl("x", "a", 0, 90, 1, 2), "a", "f", 90), 90000);
+    put_wl(e, "w", "a", 10, 100, 1, 2);
+    expect_run(e, 100, "evict x InClusterQueue by w; pending w");
+    put_cohort(e, "K", "L", 0, NONE, NONE);
+    put_cohort(e, "L", "K", 0, NONE, NONE);
+    expect_run(e, 101, "pending w");
+    sl_engine_write_failed(e, "x", false);
+    expect_run(e, 102, "");
+    put_cohort(e, "L", NULL, 0, NONE, NONE);
+    SL_AUTO_FREE char *got = run(e, 103);
+    assert_non_null(strstr(got, "evict x InClusterQueue by w"));
+    sl_engine_free(e);
+}
+
+/* Checks for some flavors only; answers to other checks do not count. */
+static void checks_by_flavor(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_check(e, "c", true);
+    put_check(e, "other", true);
+    for (int applies = 0; applies < 2; applies++) {
+        struct sl_clusterqueue *q = new_cq("q", NULL);
+        q->groups = one_group("f", GPU, 2, NONE, NONE);
+        q->n_groups = 1;
+        q->n_checks = 1;
+        q->checks = sl_xalloc(sizeof *q->checks);
+        q->checks->name = sl_xstrdup("c");
+        q->checks->n_flavors = 1;
+        q->checks->flavors = sl_xalloc(sizeof(char *));
+        q->checks->flavors[0] = sl_xstrdup(applies ? "f" : "g");
+        sl_engine_put_clusterqueue(e, q);
+        put_lq(e, "q", "q");
+        put_check(e, "other", applies); /* which this queue does not ask for */
+        struct sl_workload *w = new_wl("w", "q", 0, 100, 1, 1);
+        w->n_checks = 1;
+        w->checks = sl_xalloc(sizeof *w->checks);
+        w->checks[0] = (struct sl_check_view){.name = sl_xstrdup("other"), .state = SL_CHECK_READY};
+        sl_engine_put_workload(e, w, 100000);
+        expect_run(e, 100, "admit w f=1");
+        struct sl_queue_view v;
+        sl_engine_clusterqueue_view(e, "q", &v);
+        assert_int_equal(v.reserving, 1);
+        assert_int_equal(v.admitted, applies ? 0 : 1);
+        sl_queue_view_done(&v);
+        sl_engine_del_workload(e, "w");
+    }
+    sl_engine_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_of_queues),
@@ -726,6 +786,8 @@ int main(void) {
         cmocka_unit_test(many_resources),
         cmocka_unit_test(fair_final_only),
         cmocka_unit_test(fair_stopped_borrower),
+        cmocka_unit_test(eviction_in_a_circle),
+        cmocka_unit_test(checks_by_flavor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
