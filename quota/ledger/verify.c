@@ -326,7 +326,7 @@ static int check_file(struct check *c) {
 }
 
 int sl_ledger_verify_file(const char *path, struct sl_err *err) {
-    struct check c = {.fd = open(path, O_RDONLY | O_CLOEXEC), .err = err};
+    struct check c = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), .err = err}; /* never waits for a pipe */
     if (c.fd < 0)
         return sl_err_set(err, errno == ENOENT ? SL_NOT_FOUND : SL_IO, "%s: %s", path, strerror(errno));
     struct stat st;

@@ -395,6 +395,18 @@ static void down__is_said_once(void **state) {
 
 /* ---- Corrupt and lost ---- */
 
+static void corrupt__pipe_is_moved_aside(void **state) {
+    SL_AUTO_FREE char *file = file_of(*state);
+    assert_int_equal(mkdir(*state, 0700), 0);
+    assert_int_equal(mkfifo(file, 0600), 0);
+    double before = errors("corrupt");
+    struct sl_ledger *l = sl_ledger_open(*state, NULL, T0); /* must not wait for somebody who writes into it */
+    assert_int_equal(sl_ledger_state(l), SL_LEDGER_UP);
+    assert_true(errors("corrupt") == before + 1);
+    sl_ledger_close(l);
+    assert_int_equal(count_files(*state, "data.mdb.corrupt-"), 1);
+}
+
 static void corrupt__garbage_is_moved_aside(void **state) {
     SL_AUTO_FREE char *file = file_of(*state);
     assert_int_equal(mkdir(*state, 0700), 0);
@@ -659,6 +671,7 @@ int main(void) {
         TEST(off__accepts_everything),
         TEST(down__is_said_once),
         TEST(corrupt__garbage_is_moved_aside),
+        TEST(corrupt__pipe_is_moved_aside),
         TEST(corrupt__empty_file_is_a_new_one),
         TEST(corrupt__cut_anywhere),
         TEST(corrupt__flipped_bytes),
