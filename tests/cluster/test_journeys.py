@@ -9,6 +9,7 @@ import yaml
 
 import cluster as control
 import manager as managers
+from support import until
 
 FOLDER = os.path.join(control.REPO, "tests", "journeys")
 KNOWN = os.path.join(FOLDER, "differences.yaml")
@@ -41,10 +42,21 @@ def outcome(tmp_path_factory):
     return play
 
 
+WARM = '{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue", "metadata": {"name": "warm", "namespace": "default"}, "spec": {"clusterQueue": "none"}}'
+
+
+def warmed(c):
+    """our kinds answer and are watched: the API server starts anew with them when the CA bundle has come into their definitions"""
+    until(lambda: c.kubectl("apply", "-f", "-", stdin=WARM, check=False).returncode == 0, "a LocalQueue is taken", 60)
+    until(lambda: "Active" in c.kubectl("-n", "default", "get", "localqueue", "warm", "-o", "jsonpath={.status.conditions}", check=False).stdout, "its status", 60)
+    c.kubectl("-n", "default", "delete", "localqueue", "warm")
+
+
 def run(config, folder):
     settings = load("configs.yaml")[0][config]
     with control.Cluster(f"j-{config}-{os.getpid()}", scheduler=False) as c:
         m = managers.Manager(managers.Installation(c).install(), config=settings).start().join()
+        warmed(c)
         report = folder / "report.json"
         p = subprocess.run(c.command(sys.executable, os.path.join(FOLDER, "play.py"), "--kubeconfig", c.kubeconfig, "--config", config, "--known", KNOWN, "--report", str(report),
                                      "--check", os.path.join(FOLDER, "record", config + ".json"), *(os.path.join(FOLDER, f) for f in FILES)),
