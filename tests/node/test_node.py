@@ -343,8 +343,8 @@ def test_a_second_team_borrows(world, teams):
         k.batch.create_namespaced_job("blue", job("blue", "train", "gpu", pods=2, gpus=2))
         running(k, "blue", "train", 2)
     k.batch.create_namespaced_job("red", job("red", "own", "gpu", gpus=4))
+    running(k, "red", "own", 1)  # two of the same second would have no order
     k.batch.create_namespaced_job("red", job("red", "more", "gpu", "sleep 3600", gpus=3))
-    running(k, "red", "own", 1)
     w = until(lambda: (lambda w: w and condition(w, "QuotaReserved") and w)(workload(k, "red", "more")), "the reason")
     assert condition(w, "QuotaReserved")["status"] == "False" and "nvidia.com/gpu" in condition(w, "QuotaReserved")["message"]
     k.batch.delete_namespaced_job("train", "blue", propagation_policy="Background")
