@@ -338,15 +338,27 @@ struct sl_json *sl_json_from(const char *text) {
 }
 
 struct sl_json *sl_json_fromf(const char *format, ...) {
-    char *text = NULL;
     va_list args;
     va_start(args, format);
-    int n = vasprintf(&text, format, args);
+    char *text = sl_xvprintf(format, args);
     va_end(args);
-    SL_ASSERT(n >= 0);
     struct sl_json *j = sl_json_from(text);
     free(text);
     return j;
+}
+
+size_t sl_json_measure(const struct sl_json *j, size_t *values) {
+    size_t deepest = 0, below;
+    ++*values;
+    SL_JSON_EACH (j, e) {
+        below = sl_json_measure(e.value, values);
+        deepest = below > deepest ? below : deepest;
+    }
+    SL_JSON_ITEMS (j, e) {
+        below = sl_json_measure(e.value, values);
+        deepest = below > deepest ? below : deepest;
+    }
+    return sl_json_is_object(j) || sl_json_is_array(j) ? deepest + 1 : 0;
 }
 
 struct sl_json *sl_json_ref(const struct sl_json *j) {
@@ -477,13 +489,11 @@ struct sl_json *sl_json_new_strn(const char *text, size_t len) {
 }
 
 struct sl_json *sl_json_new_strf(const char *format, ...) {
-    char *text = NULL;
     va_list args;
     va_start(args, format);
-    int n = vasprintf(&text, format, args);
+    char *text = sl_xvprintf(format, args);
     va_end(args);
-    SL_ASSERT(n >= 0);
-    struct sl_json *j = sl_json_new_strn(text, (size_t)n);
+    struct sl_json *j = sl_json_new_str(text);
     free(text);
     return j;
 }

@@ -160,23 +160,9 @@ struct patching {
     size_t elements; /* at most so many: what was removed is not subtracted */
 };
 
-static size_t measure(const struct sl_json *j, size_t *elements) {
-    size_t deepest = 0, below;
-    ++*elements;
-    SL_JSON_EACH (j, e) {
-        below = measure(e.value, elements);
-        deepest = below > deepest ? below : deepest;
-    }
-    SL_JSON_ITEMS (j, e) {
-        below = measure(e.value, elements);
-        deepest = below > deepest ? below : deepest;
-    }
-    return sl_json_is_object(j) || sl_json_is_array(j) ? deepest + 1 : 0;
-}
-
 /* May value be put at path? */
 static int has_room(struct patching *p, const char *path, const struct sl_json *value, struct sl_err *err) {
-    size_t depth = measure(value, &p->elements);
+    size_t depth = sl_json_measure(value, &p->elements);
     for (const char *c = path; *c; c++)
         depth += *c == '/';
     if (depth > SL_JSON_MAX_DEPTH)
@@ -238,7 +224,7 @@ int sl_json_patch_apply(struct sl_json **doc, const struct sl_json *patch, struc
     if (!sl_json_is_array(patch))
         return sl_err_set(err, SL_INVALID, "a JSON patch must be an array");
     struct patching work = {sl_json_copy(*doc), 0};
-    (void)measure(work.doc, &work.elements);
+    (void)sl_json_measure(work.doc, &work.elements);
     SL_JSON_ITEMS (patch, e) {
         int rc = apply_one(&work, e.value, err);
         if (rc) {

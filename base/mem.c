@@ -40,14 +40,18 @@ char *sl_xstrdup(const char *text) {
     return text ? sl_xstrndup(text, strlen(text)) : NULL;
 }
 
-char *sl_xprintf(const char *format, ...) {
+char *sl_xvprintf(const char *format, va_list args) {
     char *p = NULL;
+    if (vasprintf(&p, format, args) < 0)
+        out_of_memory();
+    return p;
+}
+
+char *sl_xprintf(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    int n = vasprintf(&p, format, args);
+    char *p = sl_xvprintf(format, args);
     va_end(args);
-    if (n < 0)
-        out_of_memory();
     return p;
 }
 

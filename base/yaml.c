@@ -54,21 +54,6 @@ static int fail(struct sl_err *err, const yaml_mark_t *m, const char *what) {
     return sl_err_set(err, SL_INVALID, "YAML line %zu column %zu: %s", m->line + 1, m->column + 1, what);
 }
 
-/* Adds the values under j to *nodes; returns how many containers are nested in it. */
-static size_t measure(const struct sl_json *j, size_t *nodes) {
-    size_t deepest = 0, below;
-    ++*nodes;
-    SL_JSON_EACH (j, e) {
-        below = measure(e.value, nodes);
-        deepest = below > deepest ? below : deepest;
-    }
-    SL_JSON_ITEMS (j, e) {
-        below = measure(e.value, nodes);
-        deepest = below > deepest ? below : deepest;
-    }
-    return sl_json_is_object(j) || sl_json_is_array(j) ? deepest + 1 : 0;
-}
-
 /* Puts a finished node where it belongs; takes it. */
 static int place(struct build *b, struct sl_json *take, const yaml_mark_t *m, struct sl_err *err) {
     if (b->depth == 0) {
@@ -221,7 +206,7 @@ static int handle(struct build *b, const yaml_event_t *e, struct sl_err *err) {
         const struct sl_json *v = sl_map_get(&b->anchors, (const char *)e->data.alias.anchor);
         if (!v)
             return fail(err, m, "unknown alias");
-        if (b->depth + measure(v, &b->nodes) > SL_JSON_MAX_DEPTH)
+        if (b->depth + sl_json_measure(v, &b->nodes) > SL_JSON_MAX_DEPTH)
             return fail(err, m, "nested too deeply");
         if (++b->aliases > MAX_ALIASES || b->nodes > MAX_NODES)
             return fail(err, m, "too many aliases");

@@ -69,6 +69,9 @@ const struct sl_json *sl_json_path(const struct sl_json *object, const char *pat
 int64_t sl_json_index(
     const char *token); /* an array index as JSON Pointer writes it (no sign, no leading zeros); -1: it is none */
 const struct sl_json *sl_json_at(const struct sl_json *array, size_t i);
+/* Adds the number of values in j, itself counted, to *values; returns how deep containers are nested in it (0: none).
+ */
+size_t sl_json_measure(const struct sl_json *j, size_t *values);
 size_t sl_json_len(const struct sl_json *array_or_object); /* 0 for everything else */
 
 const char *sl_json_str(const struct sl_json *j, const char *dflt); /* borrowed; dflt unless a string */

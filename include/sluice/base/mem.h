@@ -5,6 +5,7 @@
 #ifndef SLUICE_BASE_MEM_H
 #define SLUICE_BASE_MEM_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 void *sl_xalloc(size_t size)
@@ -13,8 +14,9 @@ void *sl_xrealloc(void *old, size_t count, size_t size)
     __attribute__((returns_nonnull));            /* count*size checked for overflow; abort() on failure */
 char *sl_xstrdup(const char *text);              /* NULL gives NULL; release with free() */
 char *sl_xstrndup(const char *text, size_t len); /* copies exactly len bytes and ends them with NUL */
-char *sl_xprintf(const char *format, ...)
-    __attribute__((format(printf, 1, 2), returns_nonnull)); /* release with free() */
+char *sl_xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), returns_nonnull));
+char *sl_xvprintf(const char *format, va_list args)
+    __attribute__((format(printf, 1, 0), returns_nonnull)); /* release with free() */
 
 /* Grows array *items (of *cap elements) so that index n exists; doubling. */
 #define SL_GROW(items, cap, n)                                                                                         \
