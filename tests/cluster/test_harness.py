@@ -124,9 +124,9 @@ def test_service_account_kubeconfig_has_no_rights_of_its_own(cluster, kube, spac
     assert e.value.status == 403 and f"system:serviceaccount:{space.ns}:nobody" in e.value.body
 
 
-def event(uid, rv, gpus=0, admitted=True, finished=False, evicted=False, owner=None, kind="MODIFIED", queue="q"):
+def event(uid, rv, gpus=0, admitted=True, finished=False, evicted=False, owner=None, kind="MODIFIED", queue="q", moment=None):
     admission = {"clusterQueue": queue, "podSetAssignments": [{"name": "main", "flavors": {"g": "f"}, "resourceUsage": {"g": str(gpus)}}]} if gpus else None
-    return {"kind": kind, "uid": uid, "name": uid, "rv": rv, "owner": owner or uid, "admission": admission, "admitted": admitted and bool(gpus), "finished": finished, "evicted": evicted}
+    return {"kind": kind, "moment": moment, "uid": uid, "name": uid, "rv": rv, "owner": owner or uid, "admission": admission, "admitted": admitted and bool(gpus), "finished": finished, "evicted": evicted}
 
 
 @pytest.mark.parametrize("history, fault", [
@@ -138,6 +138,9 @@ def event(uid, rv, gpus=0, admitted=True, finished=False, evicted=False, owner=N
     ([event("a", 1, owner="j"), event("b", 2, owner="j")], "2 Workloads at once"),
     ([event("a", 1, 2, queue="p"), event("b", 2, 2)], "all together use 4"),
     ([event("a", 1, 2), event("a", 2, kind="DELETED"), event("b", 3, 2)], None),
+    ([event("a", 1, 2), event("b", 2, 2, moment=1), event("a", 3, evicted=True, moment=1)], None),
+    ([event("a", 1, 2, moment=1), event("b", 2, 2, moment=1), event("c", 3, moment=2)], "q uses 4"),
+    ([event("a", 1, 2, moment=1), event("b", 2, 2, moment=2), event("a", 3, evicted=True, moment=2), event("a", 4, 1)], "q uses 3"),
 ])
 def test_witness_sees_faults(history, fault):
     w = support.Witness.__new__(support.Witness)
