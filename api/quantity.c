@@ -196,11 +196,19 @@ static char *print_i128(i128 v, const char *suffix, char *text) {
     char digits[48];
     size_t at = sizeof digits;
     u128 u = v < 0 ? -(u128)v : (u128)v;
-    do {
+    for (; u > UINT64_MAX; u /= 10) /* 128-bit division is a library call: only where it is needed */
         digits[--at] = (char)('0' + (int)(u % 10));
-        u /= 10;
-    } while (u);
-    snprintf(text, SL_QUANTITY_TEXT, "%s%.*s%s", v < 0 ? "-" : "", (int)(sizeof digits - at), digits + at, suffix);
+    uint64_t low = (uint64_t)u;
+    do {
+        digits[--at] = (char)('0' + (int)(low % 10));
+        low /= 10;
+    } while (low);
+    size_t n = sizeof digits - at;
+    char *end = text;
+    if (v < 0)
+        *end++ = '-';
+    memcpy(end, digits + at, n);
+    memcpy(end + n, suffix, strlen(suffix) + 1);
     return text;
 }
 
@@ -220,6 +228,10 @@ char *sl_quantity_format(const struct sl_quantity *q, char *text) {
     }
     i128 v = q->nano;
     int exp = -9;
+    if (v % NANO == 0) { /* most are whole: not digit by digit then */
+        v /= NANO;
+        exp = 0;
+    }
     while (v % 1000 == 0 && exp < (q->format == SL_QTY_DECIMAL_EXPONENT ? 36 : 18)) {
         v /= 1000;
         exp += 3;

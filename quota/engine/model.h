@@ -396,7 +396,7 @@ void cq_ready_sync(struct cq *q);
 void queue_class_sweep(struct sl_engine *e, struct cq *q);
 
 /* ---- workload.c ---- */
-struct shape *shape_of(struct sl_engine *e, const struct sl_workload *w);
+struct shape *shape_of(struct sl_engine *e, const struct sl_workload *w, struct shape *before);
 void shape_unref(struct sl_engine *e, struct shape *s);
 int64_t wl_queue_time(const struct sl_engine *e, const struct sl_workload *w);
 void wl_hold(struct sl_engine *e, struct wl *w, struct cq *q, const struct sl_admission *a); /* counts its usage */

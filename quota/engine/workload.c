@@ -105,8 +105,8 @@ static void fill_podset(struct sl_engine *e, struct shape_ps *ps, const struct s
     qsort(ps->reqs, ps->n_reqs, sizeof *ps->reqs, by_rank);
 }
 
-/* Referenced. */
-struct shape *shape_of(struct sl_engine *e, const struct sl_workload *w) {
+/* Referenced. before: the shape that w had until now, NULL if none; most often it still has. */
+struct shape *shape_of(struct sl_engine *e, const struct sl_workload *w, struct shape *before) {
     bool known = true;
     e->n_key = 0;
     key_num(e, w->priority);
@@ -116,7 +116,7 @@ struct shape *shape_of(struct sl_engine *e, const struct sl_workload *w) {
     }
     if (!known)
         key_text(e, w->uid);
-    struct shape *s = sl_map_get(&e->shapes, e->key);
+    struct shape *s = before && !strcmp(before->key, e->key) ? before : sl_map_get(&e->shapes, e->key);
     if (s) {
         s->refs++;
         return s;

@@ -249,7 +249,7 @@ static void swap_object(struct sl_engine *e, struct wl *w, struct sl_workload *o
 static void wl_new(struct sl_engine *e, struct sl_workload *o) {
     struct wl *w = sl_xalloc(sizeof *w);
     w->obj = o;
-    w->shape = shape_of(e, o);
+    w->shape = shape_of(e, o, NULL);
     w->ts = wl_queue_time(e, o);
     sl_map_set(&e->workloads, o->uid, w);
     lq_attach(lq_get(e, o->ns, o->queue ? o->queue : ""), w);
@@ -321,9 +321,9 @@ void sl_engine_put_workload(struct sl_engine *e, struct sl_workload *o, int64_t 
     if (!w)
         wl_new(e, o);
     else if (w->where == WL_HOLDING)
-        put_holding(e, w, o, shape_of(e, o));
+        put_holding(e, w, o, shape_of(e, o, w->shape));
     else
-        put_waiting(e, w, o, shape_of(e, o));
+        put_waiting(e, w, o, shape_of(e, o, w->shape));
 }
 
 void sl_engine_del_workload(struct sl_engine *e, const char *uid) {
@@ -361,7 +361,7 @@ void sl_engine_write_failed(struct sl_engine *e, const char *uid, bool gone) {
     trees_refresh(e);
     if (w->where == WL_HOLDING && w->assumed && !w->observed) {
         release(e, w, false);
-        swap_object(e, w, w->obj, shape_of(e, w->obj)); /* it may have been edited meanwhile */
+        swap_object(e, w, w->obj, shape_of(e, w->obj, w->shape)); /* it may have been edited meanwhile */
         place(e, w);
     } else if (w->evict_sent) {
         w->evict_sent = false;

@@ -1,7 +1,8 @@
 /*
  * What a decision costs: workloads of a few shapes in many ClusterQueues, admitted, finished and followed by the next
  * ones. Prints CPU per admission (events included: created, seen admitted, finished, deleted) and memory per waiting
- * workload, and how both grow. bench_engine [workloads [queues [fair]]]; without arguments the table.
+ * workload, and how both grow. The floor, measured beside each row: the same objects only kept by UID, replaced once
+ * and dropped, nothing decided. bench_engine [workloads [queues [fair]]]; without arguments the table.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <time.h>
 
 #include "sluice/api/types.h"
+#include "sluice/base/map.h"
 #include "sluice/base/mem.h"
 #include "sluice/quota/engine/engine.h"
 
@@ -93,8 +95,9 @@ struct running {
     size_t until;
 };
 
-static void act(struct sl_engine *e, struct sl_decisions *d, size_t queues, struct running *ring, size_t *n_ring,
-                size_t round, struct figures *f, int64_t now) {
+/* The cluster's answer to d, given back as events; the CPU in us that the engine took for them. */
+static double act(struct sl_engine *e, struct sl_decisions *d, size_t queues, struct running *ring, size_t *n_ring,
+                  size_t round, struct figures *f, int64_t now) {
     struct sl_workload **puts = sl_xalloc((2 * d->n + 1) * sizeof *puts);
     size_t n = 0;
     for (size_t k = 0; k < d->n; k++) {
@@ -120,9 +123,12 @@ static void act(struct sl_engine *e, struct sl_decisions *d, size_t queues, stru
         }
         puts[n++] = w;
     }
+    double start = cpu_us();
     for (size_t k = 0; k < n; k++)
         sl_engine_put_workload(e, puts[k], now);
+    double spent = cpu_us() - start;
     free(puts);
+    return spent;
 }
 
 static struct figures measure(size_t workloads, size_t queues, size_t per_cohort, bool fair) {
@@ -160,7 +166,7 @@ static struct figures measure(size_t workloads, size_t queues, size_t per_cohort
         start = cpu_us();
         sl_engine_run(e, now, 0, &d, NULL);
         spent += cpu_us() - start;
-        act(e, &d, queues, ring, &tail, round, &f, now);
+        spent += act(e, &d, queues, ring, &tail, round, &f, now);
         bool idle = d.n == 0;
         sl_decisions_done(&d);
         if (idle && head == tail)
@@ -178,15 +184,40 @@ static struct figures measure(size_t workloads, size_t queues, size_t per_cohort
     return f;
 }
 
+/* CPU in us per object. */
+static double floor_of(size_t workloads, size_t queues) {
+    struct sl_workload **first = sl_xalloc(2 * (workloads + 1) * sizeof *first), **second = first + workloads + 1;
+    for (size_t i = 0; i < workloads; i++) {
+        first[i] = workload(i, queues);
+        second[i] = again(first[i], queues);
+    }
+    struct sl_map books = SL_MAP_INIT;
+    double start = cpu_us();
+    for (size_t i = 0; i < workloads; i++)
+        sl_map_set(&books, first[i]->uid, first[i]);
+    for (size_t i = 0; i < workloads; i++)
+        sl_workload_free(sl_map_set(&books, second[i]->uid, second[i]));
+    for (size_t i = 0; i < workloads; i++) {
+        struct sl_workload *w = sl_map_del(&books, second[i]->uid);
+        sl_workload_free(w);
+    }
+    double spent = cpu_us() - start;
+    sl_map_done(&books, NULL);
+    free(first);
+    return spent / (double)workloads;
+}
+
 static void row(size_t workloads, size_t queues, size_t per_cohort, bool fair) {
+    double least = floor_of(workloads, queues);
     struct figures f = measure(workloads, queues, per_cohort, fair);
-    printf("%9zu %7zu %10zu %6s %12zu %10zu %9zu %14.2f %14.0f\n", workloads, queues, per_cohort, fair ? "fair" : "",
-           f.admissions, f.evictions, f.reasons, f.us_per_admission, f.bytes_per_workload);
+    printf("%9zu %7zu %10zu %6s %12zu %10zu %9zu %14.2f %8.1f %14.0f\n", workloads, queues, per_cohort,
+           fair ? "fair" : "", f.admissions, f.evictions, f.reasons, f.us_per_admission, f.us_per_admission / least,
+           f.bytes_per_workload);
 }
 
 int main(int argc, char **argv) {
-    printf("%9s %7s %10s %6s %12s %10s %9s %14s %14s\n", "workloads", "queues", "per cohort", "", "admissions",
-           "evictions", "reasons", "us/admission", "bytes/workload");
+    printf("%9s %7s %10s %6s %12s %10s %9s %14s %8s %14s\n", "workloads", "queues", "per cohort", "", "admissions",
+           "evictions", "reasons", "us/admission", "x floor", "bytes/workload");
     if (argc > 1) {
         size_t queues = argc > 2 ? strtoul(argv[2], NULL, 10) : 1000;
         row(strtoul(argv[1], NULL, 10), queues, 6, argc > 3);
