@@ -29,6 +29,13 @@ void *sl_xrealloc(void *old, size_t count, size_t size) {
     return p;
 }
 
+size_t sl_larger_cap(size_t cap, size_t n) {
+    cap = cap ? cap * 2 : 8;
+    while (cap <= n)
+        cap *= 2;
+    return cap;
+}
+
 char *sl_xstrndup(const char *text, size_t len) {
     char *p = sl_xalloc(len + 1);
     if (len)

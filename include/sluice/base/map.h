@@ -34,10 +34,15 @@ void sl_map_clear(struct sl_map *m, void (*free_value)(void *));
 /* Keys in ascending byte order; array of m->count borrowed keys, release the array with free(). */
 const char **sl_map_sorted_keys(const struct sl_map *m);
 
-/* for (each live entry): const char *k; void *v. Removing the current entry is allowed, adding is not. */
-#define SL_MAP_EACH(m, e)                                                                                              \
-    for (struct sl_map_entry *e = (m)->entries; e && e < (m)->entries + (m)->used; e++)                                \
-        if (e->key)
+/* The first live entry, or the one after e; NULL when there is none. */
+static inline struct sl_map_entry *sl_map_next(const struct sl_map *m, const struct sl_map_entry *e) {
+    for (size_t i = e ? (size_t)(e - m->entries) + 1 : 0; i < m->used; i++)
+        if (m->entries[i].key)
+            return &m->entries[i];
+    return NULL;
+}
+/* For each live entry e (e->key, e->value). Removing the current entry is allowed, adding is not. */
+#define SL_MAP_EACH(m, e) for (struct sl_map_entry *e = sl_map_next((m), NULL); e; e = sl_map_next((m), e))
 
 uint64_t sl_siphash(const void *data, size_t len); /* per-process key */
 

@@ -18,17 +18,21 @@ char *sl_xprintf(const char *format, ...) __attribute__((format(printf, 1, 2), r
 char *sl_xvprintf(const char *format, va_list args)
     __attribute__((format(printf, 1, 0), returns_nonnull)); /* release with free() */
 
-/* Grows array *items (of *cap elements) so that index n exists; doubling. */
+/* Grows array items (of cap elements) so that index n exists; doubling. The branches are in functions, so that tests of
+ * each place where it stands need not take them all. */
 #define SL_GROW(items, cap, n)                                                                                         \
     do {                                                                                                               \
-        if ((n) >= (cap)) {                                                                                            \
-            size_t sl_new_cap = (cap) ? (size_t)(cap)*2 : 8;                                                           \
-            while (sl_new_cap <= (size_t)(n))                                                                          \
-                sl_new_cap *= 2;                                                                                       \
-            (items) = sl_xrealloc((items), sl_new_cap, sizeof *(items));                                               \
-            (cap) = (__typeof__(cap))sl_new_cap;                                                                       \
-        }                                                                                                              \
+        size_t sl_old_cap = (size_t)(cap), sl_new_cap = sl_cap_for(sl_old_cap, (size_t)(n));                           \
+        (items) = sl_resized((items), sl_old_cap, sl_new_cap, sizeof *(items));                                        \
+        (cap) = (__typeof__(cap))sl_new_cap;                                                                           \
     } while (0)
+size_t sl_larger_cap(size_t cap, size_t n); /* more than n, doubling */
+static inline size_t sl_cap_for(size_t cap, size_t n) {
+    return n < cap ? cap : sl_larger_cap(cap, n);
+}
+static inline void *sl_resized(void *items, size_t old_cap, size_t cap, size_t size) {
+    return cap == old_cap ? items : sl_xrealloc(items, cap, size);
+}
 
 #define SL_TAKE(p)                                                                                                     \
     ({                                                                                                                 \
