@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "certkeeper.h"
+#include "scrapers.h"
 #include "sluice/api/config.h"
 #include "sluice/base/clock.h"
 #include "sluice/base/file.h"
@@ -36,6 +37,7 @@ struct daemon {
     struct sl_cluster *cluster;
     struct manager *manager;
     struct certkeeper *certs;
+    struct scrapers *scrapers;
     struct sl_tls *tls;
     struct sl_server *server;
     struct sl_probes *health, *metrics;
@@ -80,6 +82,7 @@ static void *wait_for_signal(void *payload) {
 static void turn(struct daemon *d, int64_t timeout_ms) {
     sl_manager_step(d->manager, timeout_ms);
     certkeeper_tick(d->certs);
+    scrapers_tick(d->scrapers);
     atomic_store(&d->beat_ms, sl_now_mono_ms());
     atomic_store(&d->synced, sl_manager_synced(d->manager));
     atomic_store(&d->serving, certkeeper_ready(d->certs));
@@ -124,6 +127,7 @@ static void stop(struct daemon *d, int64_t drain_ms) {
     if (d->server)
         sl_server_drain(d->server, 0, 5000);
     sl_server_stop(d->server);
+    scrapers_close(d->scrapers);
     sl_probes_stop(d->metrics);
     sl_probes_stop(d->health);
 }
@@ -135,7 +139,7 @@ int sl_cmd_manager(int argc, char **argv) {
                *validating = "sluice-validating-webhook-configuration", *data_dir = NULL, *identity = NULL,
                *gates = NULL, *drain = NULL, *ca_life = NULL, *serving_life = NULL, *publish_wait = NULL, *level = NULL,
                *host = NULL;
-    bool metrics_plain = false;
+    bool metrics_plain = false, metrics_anonymous = false;
     const struct sl_option options[] = {{"config", 0, &config_path, NULL},
                                         {"kubeconfig", 0, &kubeconfig, NULL},
                                         {"namespace", 'n', &ns, NULL},
@@ -144,6 +148,7 @@ int sl_cmd_manager(int argc, char **argv) {
                                         {"health-port", 0, &health_port, NULL},
                                         {"metrics-port", 0, &metrics_port, NULL},
                                         {"metrics-plain-http", 0, NULL, &metrics_plain},
+                                        {"metrics-anonymous", 0, NULL, &metrics_anonymous},
                                         {"webhook-service", 0, &service, NULL},
                                         {"webhook-secret", 0, &secret, NULL},
                                         {"mutating-configuration", 0, &mutating, NULL},
@@ -236,6 +241,7 @@ int sl_cmd_manager(int argc, char **argv) {
                                                     .ca_life_ms = ca_ms,
                                                     .serving_life_ms = serving_ms,
                                                     .publish_wait_ms = wait_ms});
+    d.scrapers = scrapers_new(d.cluster);
     size_t n_routes;
     const struct sl_route *routes = sl_handler_routes(&n_routes);
     rc = sl_server_start(&(struct sl_server_options){.host = host                   ? host
@@ -258,7 +264,12 @@ int sl_cmd_manager(int argc, char **argv) {
         return fail("health server", &err);
     if (mport >= 0 &&
         (rc = sl_metrics_start(
-             &(struct sl_metrics_options){.host = host, .port = (uint16_t)mport, .tls = metrics_plain ? NULL : d.tls},
+             /* a token does not travel in clear */
+             &(struct sl_metrics_options){.host = host,
+                                          .port = (uint16_t)mport,
+                                          .tls = metrics_plain ? NULL : d.tls,
+                                          .authorize = metrics_plain || metrics_anonymous ? NULL : scrapers_check,
+                                          .payload = d.scrapers},
              &d.metrics, &err)))
         return fail("metrics server", &err);
     SL_LOG(INFO, "started", SL_STR("version", SL_VERSION), SL_STR("identity", id),
@@ -276,6 +287,7 @@ int sl_cmd_manager(int argc, char **argv) {
     sl_cluster_free(d.cluster); /* answers what is under way with CANCELLED, so its users must still be there */
     sl_manager_free(d.manager);
     certkeeper_free(d.certs);
+    scrapers_free(d.scrapers);
     sl_tls_free(d.tls);
     sl_config_done(&config);
     sl_json_unref(document);

@@ -71,7 +71,7 @@ void kube_path(struct sl_buf *out, const struct sl_resource *r, const char *ns, 
 
 int kube_parse(char *text, size_t len, unsigned depth, struct sl_json **ret, struct sl_err *err) {
     len = kube_strip_managed_fields(text, len, depth);
-    int rc = sl_json_parse(text, len, KUBE_MAX_OBJECT + 4096, ret, err);
+    int rc = sl_json_parse_limited(text, len, KUBE_MAX_OBJECT + 4096, SL_JSON_MAX_ELEMENTS, ret, err);
     if (!rc && !sl_json_is_object(*ret)) {
         sl_json_unref(SL_TAKE(*ret));
         return sl_err_set(err, SL_PROTOCOL, "answer is no JSON object");
@@ -407,7 +407,7 @@ int sl_client_new(const struct sl_client_options *options, struct sl_cluster **r
                                               .page = 500,
                                               .backlog = (size_t)256 << 10};
     static const unsigned limits[] = {
-        [SL_LANE_LEASE] = 1, [SL_LANE_DECISION] = 16, [SL_LANE_STATUS] = 4, [SL_LANE_EVENT] = 2};
+        [SL_LANE_LEASE] = 1, [SL_LANE_DECISION] = 16, [SL_LANE_STATUS] = 4, [SL_LANE_EVENT] = 2, [SL_LANE_ACCESS] = 2};
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, init_library);
     struct kube_client *c = sl_xalloc(sizeof *c);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "http.h"
 #include "sluice/base/mem.h"
@@ -31,9 +32,23 @@ static enum MHD_Result probe(struct sl_probes *p, struct sl_http *h, struct MHD_
     return sl_http_reply_text(h, c, 503, *why ? why : "not well", false);
 }
 
+/* The token of "Authorization: Bearer TOKEN", NULL when there is none. */
+static const char *bearer(struct MHD_Connection *c) {
+    const char *value = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    if (!value || strncasecmp(value, "Bearer ", 7) != 0)
+        return NULL;
+    value += 7;
+    return value + strspn(value, " ");
+}
+
 static enum MHD_Result page(struct sl_probes *p, struct sl_http *h, struct MHD_Connection *c) {
-    if (p->page.before)
-        p->page.before(p->page.payload);
+    int status = p->page.authorize ? p->page.authorize(p->page.payload, bearer(c)) : 200;
+    if (status != 200)
+        return sl_http_reply_text(h, c, status,
+                                  status == 401   ? "a valid bearer token is needed"
+                                  : status == 403 ? "this user may not get the non-resource URL /metrics"
+                                                  : "the API server did not say whether this user may read metrics",
+                                  false);
     struct sl_buf out = SL_BUF_INIT(MAX_PAGE);
     sl_metrics_process();
     sl_metrics_expose(&out);

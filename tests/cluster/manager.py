@@ -28,6 +28,7 @@ import cluster as control
 BINARY = os.environ.get("SLUICE_BINARY") or os.path.join(control.REPO, "build", "sluice")
 CHART = os.path.join(control.REPO, "charts", "sluice")
 NAMESPACE = "sluice-system"
+SCRAPER = "scraper"  # may read metrics
 PORTS = ("webhook", "health", "metrics")  # names of the Deployment's ports
 
 
@@ -79,6 +80,10 @@ class Installation:
                 o["spec"].pop("selector", None)
             rest.append(o)
         c.apply(*rest)
+        reader = next(o["metadata"]["name"] for o in self.objects if o["kind"] == "ClusterRole" and o["metadata"]["name"].endswith("-metrics-reader"))
+        c.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SCRAPER, "namespace": NAMESPACE}},
+                {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": SCRAPER},
+                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": reader}, "subjects": [{"kind": "ServiceAccount", "name": SCRAPER, "namespace": NAMESPACE}]})
         self.endpoints()
         return self
 
@@ -200,12 +205,15 @@ class Manager:
 
     def metrics(self):
         """/metrics -> {'name{labels}': value}"""
-        token = self.cluster.kubectl("-n", NAMESPACE, "create", "token", self.inst.account).stdout.strip()
-        for tls in (True, False):
-            status, text = self.http(self.ports["metrics"], "/metrics", tls, {"Authorization": "Bearer " + token})
-            if status == 200:
-                return {k: float(v) for k, v in (line.rsplit(None, 1) for line in text.splitlines() if line and not line.startswith("#"))}
-        raise control.Error(f"{self.name}: no metrics: {status} {text[:300]}")
+        status, text = self.scrape(SCRAPER)
+        if status != 200:
+            raise control.Error(f"{self.name}: no metrics: {status} {text[:300]}")
+        return {k: float(v) for k, v in (line.rsplit(None, 1) for line in text.splitlines() if line and not line.startswith("#"))}
+
+    def scrape(self, account=None):
+        """/metrics as a service account of the manager's namespace asks for it, or nobody -> (status, text)"""
+        token = account and self.cluster.kubectl("-n", NAMESPACE, "create", "token", account).stdout.strip()
+        return self.http(self.ports["metrics"], "/metrics", True, {"Authorization": "Bearer " + token} if token else {})
 
     def memory(self):
         return self.cluster.memory(self.name)

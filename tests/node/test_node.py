@@ -65,13 +65,21 @@ def memory(world, pod):
         return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
 
 
-def metrics(kube, pod):
-    """read as the ServiceMonitor has it read: with the CA in the Secret and the name of the Service"""
-    name = f"sluice-webhook-service.{NS}.svc"
+def metrics(world, pod):
+    """read as the ServiceMonitor has it read: with the CA in the Secret, the name of the Service, and the token of an account that was bound as the manual says"""
+    kube, kubectl, name = world.kube, world.cluster.kubectl, f"sluice-webhook-service.{NS}.svc"
+    if kubectl("get", "clusterrolebinding", "sluice-metrics", check=False).returncode:
+        kubectl("create", "namespace", "monitoring")
+        kubectl("create", "serviceaccount", "prometheus-k8s", "-n", "monitoring")
+        with open(os.path.join(control.REPO, "docs", "operations.md")) as f:
+            kubectl(*shlex.split(re.search(r"^ +kubectl (create clusterrolebinding sluice-metrics .*)$", f.read(), re.M)[1]))
+    token = kubectl("create", "token", "prometheus-k8s", "-n", "monitoring").stdout.strip()
     with tempfile.NamedTemporaryFile() as ca:
         ca.write(base64.b64decode(kube.raw("GET", f"/api/v1/namespaces/{NS}/secrets/sluice-webhook-server-cert")["data"]["ca.crt"]))
         ca.flush()
-        return subprocess.run(["curl", "-sS", "--noproxy", "*", "--cacert", ca.name, "--resolve", f"{name}:8443:{pod['status']['podIP']}", f"https://{name}:8443/metrics"], stdout=subprocess.PIPE, check=True).stdout
+        curl = ["curl", "-sS", "--noproxy", "*", "--cacert", ca.name, "--resolve", f"{name}:8443:{pod['status']['podIP']}", f"https://{name}:8443/metrics"]
+        assert subprocess.run([*curl, "-o", os.devnull, "-w", "%{http_code}"], stdout=subprocess.PIPE, check=True).stdout == b"401", "nothing without a token"
+        return subprocess.run([*curl, "--fail", "-H", "Authorization: Bearer " + token], stdout=subprocess.PIPE, check=True).stdout
 
 
 def leader(kube):
@@ -279,7 +287,7 @@ def test_installed_by_package_and_digest(world, loaded, chart, helm, figure):
     assert "Phase:          Succeeded" in out and "wrong:" not in out and "lease c1f6bfd2" in out
     figure("memory of a replica, idle", ", ".join(f"{memory(world, p):.1f} MiB" for p in pods))
     for p in pods:  # what Prometheus would read
-        page = metrics(k, p)
+        page = metrics(world, p)
         checked = subprocess.run(["promtool", "check", "metrics"], input=page, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert checked.returncode in (0, 3), checked.stdout.decode()  # 3: style of names, which are Kueue's
         names = set(re.findall(rb"^(\w+)", page, re.M))
@@ -333,7 +341,7 @@ def test_a_job_waits_is_admitted_and_runs(world, teams):
         size = re.search(r"tmpfs\s+(\d+)", world.cluster.kubectl("-n", "blue", "exec", p["metadata"]["name"], "--", "df", "-k", "/dev/shm").stdout)[1]
         promised = next(v["emptyDir"] for v in p["spec"]["volumes"] if v.get("emptyDir", {}).get("medium") == "Memory")
         assert promised["sizeLimit"] == "128Mi" and int(size) == 128 * 1024, "half of the memory limit"
-    assert sum(float(v) for p in ready_pods(k) for v in re.findall(rb"^sluice_shm_injected_total (\S+)$", metrics(k, p), re.M)) == 1
+    assert sum(float(v) for p in ready_pods(k) for v in re.findall(rb"^sluice_shm_injected_total (\S+)$", metrics(world, p), re.M)) == 1
 
 
 def test_a_second_team_borrows(world, teams):

@@ -57,8 +57,9 @@ int64_t sl_watch_age_ms(const struct sl_watch *w);
 /* ---- requests ---- */
 
 enum sl_verb { SL_GET, SL_LIST, SL_CREATE, SL_UPDATE, SL_MERGE_PATCH, SL_JSON_PATCH, SL_APPLY, SL_DELETE };
-/* Lanes have separate budgets, so that status and events never delay decisions, and nothing delays the lease. */
-enum sl_lane { SL_LANE_LEASE, SL_LANE_DECISION, SL_LANE_STATUS, SL_LANE_EVENT, SL_LANE__COUNT };
+/* Lanes have separate budgets, so that status and events never delay decisions, nothing delays the lease, and
+ * whoever asks for metrics waits for none of them. */
+enum sl_lane { SL_LANE_LEASE, SL_LANE_DECISION, SL_LANE_STATUS, SL_LANE_EVENT, SL_LANE_ACCESS, SL_LANE__COUNT };
 
 struct sl_reply {
     int code;   /* 0, or a negative enum sl_code: NOT_FOUND CONFLICT (409) EXISTS (409 AlreadyExists) GONE INVALID (422,

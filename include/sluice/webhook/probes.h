@@ -1,6 +1,7 @@
 /*
  * The two small GET servers beside the webhook: health (/healthz, /readyz; plain HTTP, for the kubelet) and metrics
- * (/metrics, HTTPS with the serving certificate or plain). One thread each, few connections, short timeouts.
+ * (/metrics, HTTPS with the serving certificate or plain; with or without a bearer token). One thread each, few
+ * connections, short timeouts.
  */
 #ifndef SLUICE_WEBHOOK_PROBES_H
 #define SLUICE_WEBHOOK_PROBES_H
@@ -31,7 +32,9 @@ struct sl_metrics_options {
     const char *host;
     uint16_t port;
     struct sl_tls *tls;            /* NULL: plain HTTP */
-    void (*before)(void *payload); /* called before the page is built, to set gauges such as ages; NULL: nothing */
+    /* Whether the bearer token that came with a request may read the page; token NULL: none came. The HTTP status: 200,
+     * 401, 403 or 503. May block for less than 5 s. Called on the metrics thread. NULL: everybody may. */
+    int (*authorize)(void *payload, const char *token);
     void *payload;
 };
 SL_MUST int sl_metrics_start(const struct sl_metrics_options *options, struct sl_probes **ret, struct sl_err *err);

@@ -200,9 +200,34 @@ static bool ill(void *payload, char *why, size_t size) {
     snprintf(why, size, "%s", (const char *)payload);
     return false;
 }
-static void before(void *payload) {
-    (void)payload;
+static int doorman(void *payload, const char *token) {
+    assert_string_equal(payload, "door");
+    return !token ? 401 : !strcmp(token, "good") ? 200 : !strcmp(token, "poor") ? 403 : 503;
+}
+
+/* One more header goes into the place of the path: what follows it becomes the value of another. */
+static void expect_page(struct sl_probes *p, const char *header, const char *first, const char *part) {
+    SL_AUTO_FREE char *path = sl_xprintf("/metrics HTTP/1.1\r\n%s\r\nX-Rest:", header);
+    expect(sl_probes_port(p), "GET", path, "", first, part);
+}
+
+static void metrics__are_for_whom_the_doorman_lets_in(void **state) {
+    (void)state;
+    struct sl_probes *p;
+    char door[] = "door";
+    struct sl_metrics_options o = {.host = "127.0.0.1", .authorize = doorman, .payload = door};
+    assert_int_equal(sl_metrics_start(&o, &p, NULL), 0);
     sl_metric_set(SL_M_SLUICE_LEADER, 7, SL_LABELS());
+    expect_page(p, "Authorization: Bearer good", "HTTP/1.1 200", "\nsluice_leader 7\n");
+    expect_page(p, "authorization: bearer   good", "HTTP/1.1 200", "\nsluice_leader 7\n");
+    static const char *const strangers[] = {"X: y", "Authorization: good", "Authorization: Basic good",
+                                            "Authorization: Bearer"};
+    for (size_t i = 0; i < SL_COUNT(strangers); i++)
+        expect_page(p, strangers[i], "HTTP/1.1 401", "a valid bearer token is needed");
+    expect_page(p, "Authorization: Bearer poor", "HTTP/1.1 403", "may not get the non-resource URL /metrics");
+    expect_page(p, "Authorization: Bearer odd", "HTTP/1.1 503", "did not say");
+    expect(sl_probes_port(p), "GET", "/other", "", "HTTP/1.1 404", "no such path"); /* nothing there to guard */
+    sl_probes_stop(p);
 }
 
 static void probes__answer(void **state) {
@@ -219,8 +244,8 @@ static void probes__answer(void **state) {
     assert_int_equal(sl_health_start(&(struct sl_health_options){.host = "127.0.0.1", .ready = ill}, &p, NULL), 0);
     expect(sl_probes_port(p), "GET", "/readyz", "", "HTTP/1.1 200", "ok\n");
     sl_probes_stop(p);
-    assert_int_equal(sl_metrics_start(&(struct sl_metrics_options){.host = "127.0.0.1", .before = before}, &p, NULL),
-                     0);
+    assert_int_equal(sl_metrics_start(&(struct sl_metrics_options){.host = "127.0.0.1"}, &p, NULL), 0);
+    sl_metric_set(SL_M_SLUICE_LEADER, 7, SL_LABELS());
     expect(sl_probes_port(p), "GET", "/metrics", "", "HTTP/1.1 200", "\nsluice_leader 7\n");
     expect(sl_probes_port(p), "GET", "/readyz", "", "HTTP/1.1 404", "no such path");
     sl_probes_stop(p);
@@ -235,6 +260,7 @@ int main(void) {
         cmocka_unit_test(server__without_snapshots_handlers_get_none),
         cmocka_unit_test(server__listens_on_both_families),
         cmocka_unit_test(probes__answer),
+        cmocka_unit_test(metrics__are_for_whom_the_doorman_lets_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
