@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "formats.h"
-#include "sluice/api/fielderr.h"
+#include "sluice/api/fields.h"
 #include "sluice/api/names.h"
 #include "sluice/api/validate.h"
 #include "sluice/base/clock.h"
@@ -324,21 +324,13 @@ static void check_meta(const struct sl_json *meta, bool unknown, struct sl_field
                                         "managedFields",
                                         "selfLink"};
     const struct sl_path *path = SL_PATH(NULL, "metadata");
-    if (!sl_json_is_object(meta)) {
-        sl_fielderr_schema(l, SL_FE_REQUIRED, SL_PATH(path, "name"), NULL, "name or generateName is required");
+    if (!sl_json_is_null(meta) && !sl_json_is_object(meta)) {
+        sl_fielderr_schema(l, SL_FE_INVALID, path, sl_json_is_array(meta) ? NULL : meta, "must be an object");
         return;
     }
-    const struct sl_json *name = sl_json_get(meta, "name");
-    if (sl_json_is_null(name)) {
-        if (!*sl_json_get_str(meta, "generateName", ""))
-            sl_fielderr_schema(l, SL_FE_REQUIRED, SL_PATH(path, "name"), NULL, "name or generateName is required");
-    } else if (sl_json_type(name) != SL_JSON_STRING) {
-        sl_fielderr_schema(l, SL_FE_INVALID, SL_PATH(path, "name"), name, "must be a string");
-    } else {
-        sl_check_subdomain(l, SL_PATH(path, "name"), sl_json_str(name, ""));
-    }
-    sl_check_labels(l, SL_PATH(path, "labels"), sl_json_get(meta, "labels"));
-    sl_check_annotations(l, SL_PATH(path, "annotations"), sl_json_get(meta, "annotations"));
+    if (sl_json_is_null(sl_json_get(meta, "name")) && !*sl_json_get_str(meta, "generateName", ""))
+        sl_fielderr_schema(l, SL_FE_REQUIRED, SL_PATH(path, "name"), NULL, "name or generateName is required");
+    sl_fields_check(sl_metadata_fields, meta, path, 0, l);
     if (!unknown)
         return;
     SL_JSON_EACH (meta, e) {
@@ -356,6 +348,37 @@ void sl_api_check_structure(const struct sl_json *object, bool unknown_fields, s
         return;
     check_meta(sl_json_get(object, "metadata"), unknown_fields, errors);
     check(root, NULL, object, unknown_fields, errors);
+}
+
+static void check_numbers(const struct node *node, const struct sl_path *path, const struct sl_json *j,
+                          struct sl_fielderrs *l) {
+    const struct node *inner = inner_of(node);
+    if (node->type == INTEGER && sl_is_past_int64(j))
+        sl_fielderr_schema(l, SL_FE_INVALID, path, j, "must be between %lld and %lld",
+                           node->form == F_INT32 ? (long long)INT32_MIN : (long long)INT64_MIN,
+                           node->form == F_INT32 ? (long long)INT32_MAX : (long long)INT64_MAX);
+    else if (node->type == INT_OR_STRING && sl_is_past_int64(j))
+        sl_fielderr_schema(l, SL_FE_INVALID, path, j,
+                           "as a number it must be between %lld and %lld; larger quantities are texts with a suffix, "
+                           "such as \"10E\"",
+                           (long long)INT64_MIN, (long long)INT64_MAX);
+    if (inner) {
+        SL_JSON_EACH (j, e)
+            check_numbers(inner, SL_PATH_KEY(path, e.key), e.value, l);
+        SL_JSON_ITEMS (j, e)
+            check_numbers(inner, SL_PATH_AT(path, e.i), e.value, l);
+        return;
+    }
+    for (int i = 0; i < node->n; i++) {
+        const struct node *c = &nodes[node->first + i];
+        check_numbers(c, SL_PATH(path, c->name), sl_json_get(j, c->name), l);
+    }
+}
+
+void sl_api_check_numbers(const struct sl_json *object, struct sl_fielderrs *errors) {
+    const struct node *root = root_of(sl_json_get_str(object, "kind", ""), sl_json_get_str(object, "apiVersion", ""));
+    if (root)
+        check_numbers(root, NULL, object, errors);
 }
 
 static void set_defaults(const struct node *node, struct sl_json *j) {

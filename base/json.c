@@ -5,6 +5,7 @@
  */
 #include "sluice/base/json.h"
 
+#include <float.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ struct quick {
     const char *at, *end;
     size_t elements, max_elements;
     unsigned depth;
-    bool strict;
+    bool strict, wide;
     struct sl_buf spare; /* the last string that had escapes */
 };
 
@@ -142,21 +143,26 @@ static const char *quick_string(struct quick *q, size_t *len, bool *ascii) {
     return NULL;
 }
 
+/* An integer that no int64 holds as the nearest real number; past those, the largest. */
+static json_t *quick_wide(const char *text, size_t len) {
+    json_t *j = len < 400 ? json_loadb(text, len, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL) : NULL;
+    return j ? j : json_real(*text == '-' ? -DBL_MAX : DBL_MAX);
+}
+
 static json_t *quick_number(struct quick *q) {
     const char *start = q->at;
-    bool minus = *q->at == '-';
+    bool minus = *q->at == '-', past = false;
     q->at += minus;
     const char *digits = q->at;
     int64_t v = 0;
     for (; q->at < q->end && *q->at >= '0' && *q->at <= '9'; q->at++) {
         int digit = minus ? '0' - *q->at : *q->at - '0';
-        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, digit, &v))
-            return NULL;
+        past = past || __builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, digit, &v);
     }
-    if (q->at == digits || (*digits == '0' && q->at > digits + 1))
+    if (q->at == digits || (*digits == '0' && q->at > digits + 1) || (past && !q->wide))
         return NULL;
     if (q->at == q->end || (*q->at != '.' && *q->at != 'e' && *q->at != 'E'))
-        return json_integer(v);
+        return past ? quick_wide(start, (size_t)(q->at - start)) : json_integer(v);
     while (q->at < q->end && ((*q->at >= '0' && *q->at <= '9') || *q->at == '.' || *q->at == 'e' || *q->at == 'E' ||
                               *q->at == '+' || *q->at == '-'))
         q->at++;
@@ -242,8 +248,8 @@ static json_t *quick_value(struct quick *q) {
     }
 }
 
-static json_t *quick_parse(const char *text, size_t len, size_t max_elements, bool strict) {
-    struct quick q = {text, text + len, 0, max_elements, 0, strict, SL_BUF_INIT(len)};
+static json_t *quick_parse(const char *text, size_t len, size_t max_elements, bool strict, bool wide) {
+    struct quick q = {text, text + len, 0, max_elements, 0, strict, wide, SL_BUF_INIT(len)};
     quick_space(&q);
     json_t *j = q.at < q.end && (*q.at == '{' || *q.at == '[') ? quick_value(&q) : NULL;
     quick_space(&q);
@@ -290,9 +296,9 @@ static int scan(const char *text, size_t len, size_t max_bytes, size_t max_eleme
     return 0;
 }
 
-static int parse(const char *text, size_t len, size_t max_bytes, size_t max_elements, bool strict, struct sl_json **ret,
-                 struct sl_err *err) {
-    json_t *j = len <= max_bytes ? quick_parse(text, len, max_elements, strict) : NULL;
+static int parse(const char *text, size_t len, size_t max_bytes, size_t max_elements, bool strict, bool wide,
+                 struct sl_json **ret, struct sl_err *err) {
+    json_t *j = len <= max_bytes ? quick_parse(text, len, max_elements, strict, wide) : NULL;
     if (!j) {
         int rc = scan(text, len, max_bytes, max_elements, err);
         if (rc)
@@ -308,13 +314,13 @@ static int parse(const char *text, size_t len, size_t max_bytes, size_t max_elem
 
 int sl_json_parse_limited(const char *text, size_t len, size_t max_bytes, size_t max_elements, struct sl_json **ret,
                           struct sl_err *err) {
-    return parse(text, len, max_bytes, max_elements, false, ret, err);
+    return parse(text, len, max_bytes, max_elements, false, true, ret, err);
 }
 int sl_json_parse(const char *text, size_t len, size_t max_bytes, struct sl_json **ret, struct sl_err *err) {
-    return parse(text, len, max_bytes, SL_JSON_MAX_ELEMENTS, false, ret, err);
+    return parse(text, len, max_bytes, SL_JSON_MAX_ELEMENTS, false, false, ret, err);
 }
 int sl_json_parse_strict(const char *text, size_t len, size_t max_bytes, struct sl_json **ret, struct sl_err *err) {
-    return parse(text, len, max_bytes, SL_JSON_MAX_ELEMENTS, true, ret, err);
+    return parse(text, len, max_bytes, SL_JSON_MAX_ELEMENTS, true, false, ret, err);
 }
 
 struct sl_json *sl_json_from_text(const char *text) {

@@ -393,7 +393,8 @@ static void page_over(struct kube_watch *w) {
     size_t len;
     SL_AUTO_JSON *page = NULL;
     struct sl_err err = SL_ERR_INIT;
-    if (kube_framer_finish(&w->framer, &text, &len, &err) || sl_json_parse(text, len, len, &page, &err)) {
+    if (kube_framer_finish(&w->framer, &text, &len, &err) ||
+        sl_json_parse_limited(text, len, len, SL_JSON_MAX_ELEMENTS, &page, &err)) {
         fail(w, NEXT_LIST, w->result ? "network" : "protocol", err.text); /* the same page again */
         return;
     }

@@ -30,6 +30,14 @@ void sl_reply_errors(const struct sl_fielderrs *errors, struct sl_review_reply *
     reply->causes = sl_fielderrs_causes(errors);
 }
 
+/* An integer past int64 where one is due. The API server asks for mutations before it looks at the schema. */
+static bool past_numbers(const struct sl_json *object, struct sl_review_reply *reply) {
+    SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
+    sl_api_check_numbers(object, &errors);
+    sl_reply_errors(&errors, reply);
+    return errors.n != 0;
+}
+
 /* ---- mutation ---- */
 
 static void change(const struct sl_json *object, struct sl_json *take_after, struct sl_review_reply *reply) {
@@ -86,7 +94,7 @@ static void warn_wildcard(const struct sl_json *request, struct sl_review_reply 
 void sl_mutate_clusterqueue(const void *snapshot, const struct sl_json *request, struct sl_review_reply *reply) {
     (void)snapshot;
     const struct sl_json *object = sl_json_get(request, "object");
-    if (!sl_request_is(request, "CREATE") || !sl_json_is_object(object))
+    if (!sl_request_is(request, "CREATE") || !sl_json_is_object(object) || past_numbers(object, reply))
         return;
     struct sl_json *after = sl_json_copy(object);
     add_finalizer(after);
@@ -97,7 +105,7 @@ void sl_mutate_clusterqueue(const void *snapshot, const struct sl_json *request,
 void sl_mutate_resourceflavor(const void *snapshot, const struct sl_json *request, struct sl_review_reply *reply) {
     (void)snapshot;
     const struct sl_json *object = sl_json_get(request, "object");
-    if (!sl_request_is(request, "CREATE") || !sl_json_is_object(object))
+    if (!sl_request_is(request, "CREATE") || !sl_json_is_object(object) || past_numbers(object, reply))
         return;
     struct sl_json *after = sl_json_copy(object);
     add_finalizer(after);
@@ -106,7 +114,8 @@ void sl_mutate_resourceflavor(const void *snapshot, const struct sl_json *reques
 
 void sl_mutate_workload(const void *snapshot, const struct sl_json *request, struct sl_review_reply *reply) {
     const struct sl_json *object = sl_json_get(request, "object");
-    if (!sl_request_is(request, "CREATE") || !sl_json_is_object(object) || sl_snapshot_partial_admission(snapshot))
+    if (!sl_request_is(request, "CREATE") || !sl_json_is_object(object) || past_numbers(object, reply) ||
+        sl_snapshot_partial_admission(snapshot))
         return;
     struct sl_json *after = sl_json_copy(object), *podsets = sl_json_mut(sl_json_mut(after, "spec"), "podSets");
     for (size_t i = 0; i < sl_json_len(podsets); i++)
@@ -130,6 +139,7 @@ static void validate(validate_fn fn, const struct sl_json *request, struct sl_re
         return;
     }
     SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
+    sl_api_check_numbers(object, &errors);
     fn(object, sl_json_is_object(old) ? old : NULL, 0, &errors);
     sl_reply_errors(&errors, reply);
 }

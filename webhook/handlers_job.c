@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sluice/api/builtin.h"
 #include "sluice/api/jobmeta.h"
 #include "sluice/api/names.h"
 #include "sluice/base/mem.h"
@@ -176,6 +177,11 @@ void sl_mutate_job(const void *snapshot, const struct sl_json *request, struct s
     r.gpu = sl_gpu_scan(sl_snapshot_gpu_rules(r.s), r.template);
     if (!managed && !(r.gpu.gpu && selected && !r.child))
         return; /* nobody's business */
+    SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
+    sl_builtin_check_numbers(r.job, &errors);
+    sl_reply_errors(&errors, reply);
+    if (errors.n)
+        return;
     r.suspend = managed && !sl_json_bool(sl_json_path(r.job, "spec.suspend"), false);
     if (managed && !selected)
         sl_review_warn(
@@ -237,6 +243,8 @@ void sl_validate_job(const void *snapshot, const struct sl_json *request, struct
         .n_templates = 1,
     };
     SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
+    if (sl_snapshot_manages(s, sl_request_namespace(request), sl_job_queue(job)))
+        sl_builtin_check_numbers(job, &errors);
     sl_jobmeta_validate(job, old, &facts, &errors);
     sl_reply_errors(&errors, reply);
 }

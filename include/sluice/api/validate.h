@@ -56,6 +56,8 @@ void sl_check_conditions(const struct sl_json *list, const struct sl_path *path,
 /* The schema of a kind as the API server applies it. Objects of unknown kinds stay as they are. Version by the object's
  * apiVersion. */
 void sl_api_check_structure(const struct sl_json *object, bool unknown_fields, struct sl_fielderrs *errors);
+/* Integers past int64, which the reader of strangers' text keeps as real numbers, where the schema wants an integer. */
+void sl_api_check_numbers(const struct sl_json *object, struct sl_fielderrs *errors);
 void sl_api_set_defaults(const char *kind, struct sl_json *object);
 void sl_api_prune(const char *kind, struct sl_json *object); /* unknown fields and nulls */
 

@@ -36,8 +36,9 @@ enum sl_json_type {
 SL_MUST int sl_json_parse(const char *text, size_t len, size_t max_bytes, struct sl_json **ret, struct sl_err *err);
 SL_MUST int sl_json_parse_strict(const char *text, size_t len, size_t max_bytes, struct sl_json **ret,
                                  struct sl_err *err); /* duplicates refused */
-/* For text of strangers: a tree costs up to 100 times its text, so the number of elements has a limit of its own
- * (SL_LIMIT past it). */
+/* For objects of an API server and text of strangers. A tree costs up to 100 times its text, so the number of elements
+ * has a limit of its own (SL_LIMIT past it). Integers past int64, which an API server keeps where no schema forbids
+ * them, are no reason to refuse the whole: they become the nearest real number, as they are for the API server. */
 SL_MUST int sl_json_parse_limited(const char *text, size_t len, size_t max_bytes, size_t max_elements,
                                   struct sl_json **ret, struct sl_err *err);
 /* For constants and tests: aborts on malformed text. Single quotes stand for double quotes. */

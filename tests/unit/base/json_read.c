@@ -158,6 +158,42 @@ static void json_read__strict(void **state) {
     assert_int_equal(read_exact(once, strlen(once), true, 0, &k, NULL), 0);
 }
 
+/* Of strangers' text only, where a number too large in some corner must not take the rest along. */
+static void json_read__integers_past_int64(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *out;
+    } rows[] = {
+        {"[9223372036854775807,9223372036854775808]", "[9223372036854775807,9.2233720368547758e18]"},
+        {"[-9223372036854775808,-9223372036854775809]", "[-9223372036854775808,-9.2233720368547758e18]"},
+        {"{\"a\":10000000000000000000,\"b\":-18446744073709551616}", "{\"a\":1e19,\"b\":-1.8446744073709552e19}"},
+        {"[12345678901234567890.5]", "[1.2345678901234567e19]"},
+    };
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        SL_AUTO_JSON *j = NULL;
+        assert_int_equal(read_exact(rows[i].text, strlen(rows[i].text), false, 100, &j, NULL), 0);
+        SL_AUTO_FREE char *text = sl_json_text(j);
+        assert_string_equal(text, rows[i].out);
+    }
+    char digits[1000];
+    for (size_t n = 300; n < sizeof digits - 3; n += 50) { /* past the real numbers too: the largest of them */
+        SL_AUTO_JSON *j = NULL;
+        digits[0] = '[';
+        memset(digits + 1, '9', n);
+        digits[n + 1] = ']';
+        assert_int_equal(read_exact(digits, n + 2, false, 100, &j, NULL), 0);
+        assert_int_equal(sl_json_type(sl_json_at(j, 0)), SL_JSON_REAL);
+        assert_true(sl_json_real(sl_json_at(j, 0), 0) > 9e299);
+        assert_int_equal(read_exact(digits, n + 2, false, 0, &j, NULL), SL_INVALID);
+    }
+    static const char *const bad[] = {"[099999999999999999999]", "[99999999999999999999x]", "[-]",
+                                      "[9999999999999999999"};
+    for (size_t i = 0; i < SL_COUNT(bad); i++) {
+        struct sl_json *j = NULL;
+        assert_int_equal(read_exact(bad[i], strlen(bad[i]), false, 100, &j, NULL), SL_INVALID);
+    }
+}
+
 static void json_read__limits(void **state) {
     (void)state;
     struct sl_json *j = NULL;
@@ -184,6 +220,7 @@ int main(void) {
         cmocka_unit_test(json_read__refused),
         cmocka_unit_test(json_read__every_cut_is_refused),
         cmocka_unit_test(json_read__strict),
+        cmocka_unit_test(json_read__integers_past_int64),
         cmocka_unit_test(json_read__limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -280,6 +280,79 @@ static void readers_and_a_publisher(void **state) {
     sl_snapshot_box_free(box);
 }
 
+struct past_row {
+    const char *path, *object;
+    const char *denied; /* NULL: allowed */
+};
+
+static void integers_past_int64(void **state) {
+    (void)state;
+#define CQ(quota)                                                                                                      \
+    "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'q'},'spec':{'resourceGroups':["  \
+    "{'coveredResources':['cpu'],'flavors':[{'name':'f','resources':[{'name':'cpu','nominalQuota':" quota "}]}]}]}}"
+#define JOB(labels, more)                                                                                              \
+    "{'apiVersion':'batch/v1','kind':'Job','metadata':{'name':'j','labels':{" labels "}},'spec':{" more                \
+    "'template':{'spec':{'containers':[{'name':'c'}]}}}}"
+#define QUEUED "'kueue.x-k8s.io/queue-name':'q'"
+    static const char mutate[] = "/mutate-kueue-x-k8s-io-v1beta2-clusterqueue",
+                      validate[] = "/validate-kueue-x-k8s-io-v1beta2-clusterqueue";
+    static const struct past_row rows[] = {
+        {mutate, CQ("10000000000000000000"), "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota"},
+        {validate, CQ("-10000000000000000000"), "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota"},
+        {mutate, CQ("9223372036854775807"), NULL},
+        {mutate, CQ("'10E'"), NULL},
+        {mutate, CQ("0.5"), NULL},
+        {"/validate-kueue-x-k8s-io-v1beta2-workload",
+         "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'Workload','metadata':{'name':'w'},'spec':{'podSets':[{'name':'"
+         "main','count':99999999999999999999,'template':{'spec':{'containers':[{'name':'c'}]}}}]}}",
+         "spec.podSets[0].count"},
+        {"/validate-kueue-x-k8s-io-v1beta2-workload",
+         "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'Workload','metadata':{'name':'w'},'spec':{'podSets':[{'name':'"
+         "main','count':1,'template':{'spec':{'other':99999999999999999999,'containers':[{'name':'c'}]}}}]}}",
+         NULL},
+        {"/mutate-batch-v1-job", JOB(QUEUED, "'parallelism':10000000000000000000,"), "spec.parallelism"},
+        {"/validate-batch-v1-job", JOB(QUEUED, "'completions':10000000000000000000,"), "spec.completions"},
+        {"/mutate-batch-v1-job", JOB("", "'parallelism':10000000000000000000,"), NULL},
+        {"/validate-batch-v1-job", JOB("", "'parallelism':10000000000000000000,"), NULL},
+        {"/mutate-batch-v1-job", JOB(QUEUED, "'other':[10000000000000000000,{'x':-1e19}],"), NULL},
+    };
+    SL_AUTO_JSON *none = sl_json_from("{}");
+    struct sl_snapshot *s = make_snapshot(none);
+    for (size_t i = 0; i < SL_COUNT(rows); i++) { /* as bytes: no tree of ours could hold them */
+        SL_AUTO_FREE char *body = sl_xprintf(
+            "{'apiVersion':'admission.k8s.io/v1','kind':'AdmissionReview','request':{'uid':'u-1','operation':"
+            "'CREATE','namespace':'n','options':{'big':99999999999999999999},'object':%s}}",
+            rows[i].object);
+        for (char *p = body; *p; p++)
+            *p = *p == '\'' ? '"' : *p;
+        struct sl_buf out = SL_BUF_INIT(SL_REVIEW_MAX_BYTES);
+        bool denied;
+        assert_int_equal(sl_review_handle(handler_of(rows[i].path), s, body, strlen(body), &out, &denied), 200);
+        SL_AUTO_JSON *answer = NULL;
+        assert_int_equal(sl_json_parse(sl_buf_text(&out), out.len, out.max, &answer, NULL), 0);
+        assert_string_equal(sl_json_path_str(answer, "response.uid", ""), "u-1");
+        const char *message = sl_json_path_str(answer, "response.status.message", "");
+        if (denied != (rows[i].denied != NULL))
+            fail_msg("row %zu: %s", i, sl_buf_text(&out));
+        if (denied) {
+            assert_int_equal(sl_json_int(sl_json_path(answer, "response.status.code"), 0), 422);
+            if (!strstr(message, rows[i].denied) ||
+                (!strstr(message, "2147483647") && !strstr(message, "9223372036854775807")))
+                fail_msg("row %zu: %s", i, message);
+        }
+        sl_buf_done(&out);
+        struct sl_review_reply reply = SL_REVIEW_REPLY_INIT; /* what is changed, is not what was too large */
+        SL_AUTO_JSON *review = NULL;
+        assert_int_equal(sl_json_parse_limited(body, strlen(body), strlen(body), 1000, &review, NULL), 0);
+        handler_of(rows[i].path)(s, sl_json_get(review, "request"), &reply);
+        SL_AUTO_FREE char *patch = reply.patch ? sl_json_text(reply.patch) : sl_xstrdup("");
+        assert_null(strstr(patch, "e19"));
+        assert_null(strstr(patch, "10000000000000000000"));
+        sl_review_reply_done(&reply);
+    }
+    sl_snapshot_unref(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(job_create),
@@ -287,6 +360,7 @@ int main(void) {
         cmocka_unit_test(minimal_patches),
         cmocka_unit_test(default_queues_and_namespaces),
         cmocka_unit_test(readers_and_a_publisher),
+        cmocka_unit_test(integers_past_int64),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
