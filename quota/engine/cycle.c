@@ -62,7 +62,8 @@ static bool shrink(struct sl_engine *e, struct wl *w, struct entry *x, bool use_
     for (size_t i = 0; i < s->n_ps; i++)
         if (s->ps[i].min_count >= 0 && s->ps[i].min_count < s->ps[i].spec_count)
             total += s->ps[i].spec_count - s->ps[i].min_count;
-    int64_t lo = 0, hi = total + 1, good = -1;
+    int64_t lo = 0, hi = total + 1;
+    bool good = false;
     while (lo < hi) {
         int64_t mid = (lo + hi) / 2;
         for (size_t i = 0; i < s->n_ps; i++) {
@@ -76,12 +77,13 @@ static bool shrink(struct sl_engine *e, struct wl *w, struct entry *x, bool use_
         if (a->mode == MODE_FIT || t.n) {
             x->a = a;
             x->t = t;
-            good = hi = mid;
+            hi = mid;
+            good = true;
         } else {
             lo = mid + 1;
         }
     }
-    return good >= 0 && lo == good;
+    return good;
 }
 
 void nominate_one(struct sl_engine *e, struct wl *w, struct entry *x, bool use_bookmark) {
@@ -314,7 +316,7 @@ static void process(struct cycle *c, struct entry *x) {
         SL_GROW(c->taken, c->cap_taken, c->n_taken);
         c->taken[c->n_taken++] = x->t.items[i].wl;
     }
-    if (x->a->mode == MODE_FIT || x->t.n == 0) {
+    if (x->a->mode == MODE_FIT) {
         x->admission = admission_of(w, x->a);
         x->result = R_ADMITTED;
         c->admitted = true;
@@ -359,14 +361,11 @@ static void admit(struct cycle *c, struct entry *x) {
     struct wl *w = x->wl;
     struct cq *q = w->cq;
     queue_remove(e, w);
-    if (q->sticky == w)
-        q->sticky = NULL;
     fight_over(w);
     fight_forget(w);
     bookmark_drop(w);
     wl_tell_off(e, w);
     w->told = 0;
-    w->assumed = true;
     w->observed = false;
     w->reserved_ms = e->now_ms / 1000 * 1000;
     w->admitted = wl_checks_ready(w, q, x->admission);
@@ -378,20 +377,15 @@ static void admit(struct cycle *c, struct entry *x) {
         d->borrows |= w->use[i].cell->U > w->use[i].cell->nom;
 }
 
-static bool same_bookmark(const struct bookmark *a, const struct bookmark *b) {
-    if (!a || !b)
-        return a == b;
-    return a->n == b->n && !memcmp(a->last, b->last, a->n * sizeof a->last[0]);
-}
-
 static void keep_bookmark(struct cycle *c, struct entry *x) {
     struct wl *w = x->wl;
-    struct bookmark *old = SL_TAKE(w->bookmark);
+    bool had = bookmark_pending(w);
+    bookmark_drop(w);
     if (x->a && x->result != R_WAITING)
         assignment_bookmark(c->e, w, x->a, c->t->cycle);
-    if (!same_bookmark(old, w->bookmark) && c->progress == P_NONE)
+    /* one that is there after the cycle is never the one from before: each walk began behind it */
+    if ((had || bookmark_pending(w)) && c->progress == P_NONE)
         c->progress = P_BOOKMARKS;
-    free(old);
 }
 
 static void requeue(struct cycle *c, struct entry *x) {

@@ -87,11 +87,8 @@ static const char *first_of(const char *have, const char *reason) {
 
 const char *cq_inactive(const struct sl_engine *e, const struct cq *q, struct sl_buf *m) {
     const struct sl_clusterqueue *o = q->obj;
-    if (!o) {
-        if (m)
-            sl_buf_puts(m, "it does not exist");
-        return "NotFound";
-    }
+    if (!o)
+        return "NotFound"; /* nobody waits in it, so nobody asks for words */
     const char *reason = NULL, *sep = "";
 #define CAUSE(r, ...)                                                                                                  \
     do {                                                                                                               \
@@ -142,7 +139,7 @@ static void free_table(struct sl_engine *e, struct cq *q) {
 }
 
 void cq_sweep(struct sl_engine *e, struct cq *q) {
-    if (q->obj || q->refs || q->n_holders)
+    if (q->obj || q->refs)
         return;
     q->active = false;
     cq_ready_sync(q);
@@ -223,7 +220,7 @@ static bool same_cq(const struct sl_clusterqueue *a, const struct sl_clusterqueu
            a->within_cluster_queue == b->within_cluster_queue && a->borrow_within_cohort == b->borrow_within_cohort &&
            a->has_max_priority_threshold == b->has_max_priority_threshold &&
            a->max_priority_threshold == b->max_priority_threshold && a->stop == b->stop && a->weight == b->weight &&
-           a->deleting == b->deleting && !strcmp(a->cohort ? a->cohort : "", b->cohort ? b->cohort : "") &&
+           a->deleting == b->deleting && same_text(a->cohort, b->cohort) &&
            same_selector(&a->namespace_selector, &b->namespace_selector) && same_checks(a, b);
 }
 
@@ -242,8 +239,7 @@ void sl_engine_put_clusterqueue(struct sl_engine *e, struct sl_clusterqueue *tak
     }
     if (groups || other) {
         q->node.weight = take->weight;
-        bool cohort = take->cohort && *take->cohort;
-        node_set_parent(e, &q->node, cohort ? &cohort_ref(e, take->cohort)->node : NULL);
+        node_set_parent(e, &q->node, *text_of(take->cohort) ? &cohort_ref(e, take->cohort)->node : NULL);
         cq_refresh_active(e, q);
         raise_flush(e, &q->node);
         new_epoch(&q->node);
@@ -284,8 +280,7 @@ void sl_engine_del_clusterqueue(struct sl_engine *e, const char *name) {
 void sl_engine_put_cohort(struct sl_engine *e, struct sl_cohort *take) {
     struct cohort *c = cohort_ref(e, take->name);
     struct sl_cohort *old = c->obj;
-    bool changed = !old || old->weight != take->weight ||
-                   strcmp(old->parent ? old->parent : "", take->parent ? take->parent : "") != 0 ||
+    bool changed = !old || old->weight != take->weight || !same_text(old->parent, take->parent) ||
                    !same_groups(old->groups, old->n_groups, take->groups, take->n_groups);
     c->obj = take;
     sl_cohort_free(old);
@@ -294,8 +289,7 @@ void sl_engine_put_cohort(struct sl_engine *e, struct sl_cohort *take) {
     new_epoch(&c->node);
     c->node.weight = take->weight;
     node_set_quotas(e, &c->node, take->groups, take->n_groups);
-    bool parent = take->parent && *take->parent;
-    node_set_parent(e, &c->node, parent ? &cohort_ref(e, take->parent)->node : NULL);
+    node_set_parent(e, &c->node, *text_of(take->parent) ? &cohort_ref(e, take->parent)->node : NULL);
     raise_flush(e, &c->node);
 }
 
@@ -385,9 +379,8 @@ static void check_changed(struct sl_engine *e, const char *name) {
             continue;
         for (size_t i = 0; i < q->obj->n_checks; i++)
             if (!strcmp(q->obj->checks[i].name, name)) {
-                bool was = q->active;
                 cq_refresh_active(e, q);
-                if (q->active && !was)
+                if (q->active) /* then it was not before: the check was missing or not active */
                     raise_flush(e, &q->node);
                 new_epoch(&q->node);
                 break;
@@ -437,7 +430,7 @@ void sl_engine_put_namespace(struct sl_engine *e, const char *name, const struct
     trees_refresh(e);
     SL_MAP_EACH (&e->cqs, m) {
         struct cq *q = m->value;
-        if (q->n_misplaced && q->obj && q->obj->has_namespace_selector &&
+        if (q->n_misplaced && q->obj->has_namespace_selector &&
             sl_selector_matches(&q->obj->namespace_selector, &n->labels)) {
             queue_flush_misplaced(e, q);
             raise_flush(e, &q->node);
@@ -493,12 +486,7 @@ void queues_free(struct sl_engine *e) {
         free(f);
     }
     sl_map_done(&e->flavors, NULL);
-    SL_MAP_EACH (&e->resources, m) {
-        struct res *r = m->value;
-        free(r->name);
-        free(r);
-    }
-    sl_map_done(&e->resources, NULL);
+    sl_map_done(&e->resources, NULL); /* each went with the last that referred to it */
     sl_map_done(&e->shapes, NULL);
     SL_MAP_EACH (&e->checks, m)
         sl_admissioncheck_free(m->value);

@@ -57,8 +57,6 @@ static const char *amount_text(const struct res *r, int64_t v, char *text) {
 static void say_row(struct sl_engine *e, const struct row *r, struct sl_buf *b) {
     char t1[SL_QUANTITY_TEXT], t2[SL_QUANTITY_TEXT], t3[SL_QUANTITY_TEXT], t4[SL_QUANTITY_TEXT];
     switch ((enum row_verdict)r->verdict) {
-    case ROW_FITS: return;
-    case ROW_MISSING_FLAVOR: sl_buf_printf(b, "flavor %s: does not exist", r->flavor); return;
     case ROW_TAINT:
         sl_buf_printf(b, "flavor %s: taint %s%s%s:%s is not tolerated", r->flavor, r->taint->key,
                       *r->taint->value ? "=" : "", r->taint->value, r->taint->effect);
@@ -77,7 +75,7 @@ static void say_row(struct sl_engine *e, const struct row *r, struct sl_buf *b) 
             sl_buf_printf(b, " after %s for earlier pod sets", amount_text(r->res, r->before, t2));
         sl_buf_printf(b, ", more than can ever be had here: %s", amount_text(r->res, r->cell->ceil, t3));
         return;
-    case ROW_SHORT: break;
+    default: break; /* ROW_SHORT: what fits is left out, and a queue with a missing flavor says so before */
     }
     int64_t free_now = cell_available(r->cell), own = max0(amt_sub(r->cell->nom, r->cell->U));
     sl_buf_printf(b, "flavor %s, %s: asks %s", r->flavor, r->res->name, amount_text(r->res, r->asked, t1));
@@ -212,13 +210,12 @@ static void say(struct sl_engine *e, struct wl *w, struct saying *s) {
     }
     if (!was_tried(w)) {
         sl_buf_printf(b, "Waits in ClusterQueue %s behind %s; ", w->cq->node.name,
-                      w->where == WL_QUEUED && w->klass->parked ? "earlier workloads that ask for the same"
-                                                                : "workloads that come before it");
+                      w->klass->parked ? "earlier workloads that ask for the same" : "workloads that come before it");
         say_asked(w, b);
         return;
     }
     switch ((enum wl_why)w->why) {
-    case WHY_REJECTED: sl_buf_printf(b, "Not valid: %s", w->obj->rejected ? w->obj->rejected : ""); return;
+    case WHY_REJECTED: sl_buf_printf(b, "Not valid: %s", w->obj->rejected); return;
     case WHY_CHECK: sl_buf_puts(b, "An admission check asked for a retry or rejected it"); return;
     case WHY_NAMESPACE:
         sl_buf_printf(b, "Namespace %s does not match the namespaceSelector of ClusterQueue %s", w->obj->ns,
@@ -243,7 +240,7 @@ static uint64_t hash_text(const char *reason, const char *text) {
         h = (h ^ (unsigned char)*p) * 0x100000001b3u;
     for (const char *p = text; *p; p++)
         h = (h ^ (unsigned char)*p) * 0x100000001b3u;
-    return h ? h : 1;
+    return h | 1; /* 0: not told */
 }
 
 /* Equal workloads share the tree. */
@@ -282,9 +279,7 @@ static void tell(struct sl_engine *e, struct wl *w, const char *reason, const ch
 /* Members of a class that wait behind another one all hear the same. */
 static bool tell_follower(struct sl_engine *e, struct wl *w) {
     struct klass *k = w->klass;
-    const struct lq *l = w->lq;
-    if (w->where != WL_QUEUED || was_tried(w) || !w->cq->active || !l->obj || l->obj->deleting ||
-        l->obj->stop != SL_STOP_NONE)
+    if (w->where != WL_QUEUED || was_tried(w) || !w->cq->active)
         return false;
     if (k->text_run != e->run) {
         struct saying s = {.text = SL_BUF_INIT(MESSAGE_MAX)};
@@ -323,8 +318,6 @@ static const char *const target_causes[] = {"prioritization in the ClusterQueue"
                                             "Fair Sharing within the cohort"};
 
 static const char *keep_text(struct sl_engine *e, const char *s) {
-    if (!s)
-        return NULL;
     size_t n = strlen(s) + 1;
     char *p = arena_alloc(e->out->text, n);
     memcpy(p, s, n);
@@ -544,7 +537,7 @@ struct sl_json *sl_engine_explain(const struct sl_engine *ce, const char *uid) {
     say(e, w, &s);
     sl_json_set_str(o, "reason", s.reason);
     sl_json_set_str(o, "message", sl_buf_text(&s.text));
-    if (w->cq && w->cq->obj) {
+    if (w->cq) {
         if (!s.a)
             evaluate(e, w, &s);
         struct sl_json *list = sl_json_make_array(o, "podSets");

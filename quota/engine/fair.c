@@ -22,7 +22,7 @@ static void keys_of(struct sl_engine *e, struct entry *x) {
         k->borrows = false;
         for (size_t i = 0; i < x->a->n_usage && !k->borrows; i++) {
             const struct cell *c = node_cell(n, x->a->usage[i].cell->key);
-            k->borrows = x->a->usage[i].amount > 0 && c && c->declared && c->U > c->S;
+            k->borrows = x->a->usage[i].amount > 0 && c->U > c->S;
         }
     }
     undo_to(e, mark);
@@ -130,8 +130,8 @@ void fair_begin(struct sl_engine *e, struct fair_order *o, struct entry **list, 
         while (i < n && list[i]->wl->cq->node.slot == t)
             i++;
         x->entries_end = i;
-        if (play_off(e, o, x))
-            o->heap[o->n_heap++] = t;
+        play_off(e, o, x); /* never empty yet */
+        o->heap[o->n_heap++] = t;
     }
     for (size_t i = o->n_heap / 2; i-- > 0;)
         sift_down(o, i);

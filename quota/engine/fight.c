@@ -46,7 +46,7 @@ void fight_begin(struct sl_engine *e, struct tree *t, struct wl *by, struct wl *
 /* The eviction could not be written: it did not happen. */
 void fight_cancel(struct tree *t, struct wl *victim) {
     for (size_t i = 0; i < t->n_fights; i++)
-        if (t->fights[i].by == victim->foe && t->fights[i].victim == victim && t->fights[i].times)
+        if (t->fights[i].by == victim->foe && t->fights[i].victim == victim)
             t->fights[i].times--;
     fight_forget(victim);
 }
@@ -71,7 +71,7 @@ unsigned fight_rounds(const struct tree *t, const struct wl *by, const struct wl
 /* Would its queue try this victim at all, once it is back? */
 static bool would_be_tried(const struct wl *v) {
     const struct cq *q = v->cq;
-    if (!q->active || !v->obj->active || v->lq->cq != q)
+    if (!v->obj->active || v->lq->cq != q)
         return false;
     if (q->obj->strategy == SL_BEST_EFFORT_FIFO)
         return true;

@@ -7,6 +7,9 @@
 #define SLUICE_ENGINE_MODEL_H
 
 #include "sluice/quota/engine/engine.h"
+
+#include <string.h>
+
 #include "sluice/base/map.h"
 
 /* ---- interned names, reference counted: users choose them, so they must be able to go ---- */
@@ -184,8 +187,7 @@ struct wl {
     uint32_t pos;        /* in the class heap, the holders, the solo list or the backoff heap */
     uint16_t n_use;
     uint8_t where, why, tell; /* tell: 0 no, 1 at the end of the run, 2 when the interval is over */
-    bool assumed;             /* decided here, not yet seen in the API */
-    bool observed;            /* the API's object held quota when last seen */
+    bool observed;            /* the API's object held quota when last seen; if not, what it holds was decided here */
     bool evict_sent;
     bool admitted; /* counts as admitted in the books */
     bool counted_admitted;
@@ -311,6 +313,14 @@ void flv_unref(struct sl_engine *e, struct flv *f);
 int res_order(const struct res *a, const struct res *b);
 struct ns *ns_get(struct sl_engine *e, const char *name);
 
+/* ---- texts of objects: NULL is empty ---- */
+static inline const char *text_of(const char *s) {
+    return s ? s : "";
+}
+static inline bool same_text(const char *a, const char *b) {
+    return !strcmp(text_of(a), text_of(b));
+}
+
 /* ---- amounts ---- */
 static inline int64_t max0(int64_t v) {
     return v > 0 ? v : 0;
@@ -353,8 +363,8 @@ int64_t cell_available_raw(const struct cell *c);
 static inline int64_t cell_available(const struct cell *c) {
     return max0(cell_available_raw(c));
 }
-static inline bool cell_borrows_with(const struct cell *c, int64_t v) {
-    return (c->node->is_cq ? c->nom : c->S) < amt_add(c->U, v);
+static inline bool cell_borrows_with(const struct cell *c, int64_t v) { /* of a CQ: S is its nominal quota */
+    return c->S < amt_add(c->U, v);
 }
 int cell_fit_level(const struct cell *c, int64_t v, bool *ret_smaller);
 void usage_push(struct sl_engine *e, struct cell *c, int64_t v); /* logged for undo_to */

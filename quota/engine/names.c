@@ -105,7 +105,7 @@ struct res *res_ref(struct sl_engine *e, const char *name) {
 }
 
 void res_unref(struct sl_engine *e, struct res *r) {
-    if (!r || --r->refs)
+    if (--r->refs)
         return;
     sl_map_del(&e->resources, r->name);
     free(r->name);
@@ -125,7 +125,7 @@ struct flv *flv_ref(struct sl_engine *e, const char *name) {
 }
 
 void flv_unref(struct sl_engine *e, struct flv *f) {
-    if (!f || --f->refs)
+    if (--f->refs)
         return;
     sl_map_del(&e->flavors, f->name);
     sl_flavor_free(f->obj);

@@ -14,12 +14,11 @@ bool wl_evicted(const struct wl *w) {
 bool policy_allows(enum sl_preempt_policy policy, const struct wl *p, const struct wl *c) {
     int64_t a = p->shape->priority, b = c->shape->priority;
     switch (policy) {
-    case SL_PREEMPT_NEVER: return false;
     case SL_PREEMPT_LOWER_PRIORITY: return a > b;
     case SL_PREEMPT_LOWER_OR_NEWER_EQUAL: return a > b || (a == b && p->ts < c->ts);
     case SL_PREEMPT_ANY: return true;
+    default: return false; /* SL_PREEMPT_NEVER */
     }
-    return false;
 }
 
 bool wl_contests(const struct wl *c, struct cell *const *contested, size_t n) {
@@ -218,7 +217,7 @@ static int by_class(const void *pa, const void *pb, void *arg) {
     if (wl_evicted(a->wl) != wl_evicted(b->wl))
         return wl_evicted(a->wl) ? -1 : 1;
     if (a->list != b->list)
-        return a->list < b->list ? -1 : 1;
+        return a->list - b->list;
     return candidate_order(s->e, s->cq, a->wl, b->wl);
 }
 

@@ -162,6 +162,7 @@ static struct klass *klass_make(struct cq *q, struct shape *s) {
 
 static void klass_free(struct sl_engine *e, struct klass *k) {
     struct cq *q = k->cq;
+    SL_ASSERT(k->n == 0);
     uint32_t mask = q->cap_table - 1, i = slot_of(q, k->shape->id);
     while (q->table[i] != k)
         i = (i + 1) & mask;
@@ -184,7 +185,7 @@ static void klass_free(struct sl_engine *e, struct klass *k) {
 void queue_class_sweep(struct sl_engine *e, struct cq *q) {
     for (uint32_t i = 0; i < q->cap_table;) {
         struct klass *k = q->table[i];
-        if (k && k->n == 0)
+        if (k)
             klass_free(e, k); /* another one may have moved here */
         else
             i++;
@@ -203,7 +204,7 @@ void cq_ready_sync(struct cq *q) {
         if (t->ready)
             t->ready->ready_prev = q;
         t->ready = q;
-    } else if (t) {
+    } else {
         if (q->ready_prev)
             q->ready_prev->ready_next = q->ready_next;
         else
@@ -383,7 +384,7 @@ struct wl *queue_head(const struct cq *q) {
     if (q->n_heap == 0)
         return NULL;
     struct wl *s = q->sticky;
-    if (s && s->where == WL_QUEUED && s->cq == q && !s->klass->parked && s->obj->generation == q->sticky_generation &&
+    if (s && s->where == WL_QUEUED && !s->klass->parked && s->obj->generation == q->sticky_generation &&
         q->obj->strategy == SL_BEST_EFFORT_FIFO)
         return s;
     return q->heap[0]->heap[0];

@@ -191,12 +191,11 @@ void node_stale(struct sl_engine *e, struct node *n) {
 }
 
 static void kid_remove(struct node *parent, struct node *n) {
-    for (size_t i = 0; i < parent->n_kids; i++)
-        if (parent->kids[i] == n) {
-            memmove(parent->kids + i, parent->kids + i + 1, (parent->n_kids - i - 1) * sizeof *parent->kids);
-            parent->n_kids--;
-            return;
-        }
+    size_t i = 0;
+    while (parent->kids[i] != n)
+        i++;
+    memmove(parent->kids + i, parent->kids + i + 1, (parent->n_kids - i - 1) * sizeof *parent->kids);
+    parent->n_kids--;
 }
 
 void node_set_parent(struct sl_engine *e, struct node *n, struct node *parent) {
@@ -219,12 +218,12 @@ void node_set_parent(struct sl_engine *e, struct node *n, struct node *parent) {
 
 void node_done(struct sl_engine *e, struct node *n) {
     node_set_parent(e, n, NULL);
-    if (n->stale)
-        for (struct node **p = &e->stale; *p; p = &(*p)->stale_next)
-            if (*p == n) {
-                *p = n->stale_next;
-                break;
-            }
+    if (n->stale) {
+        struct node **p = &e->stale;
+        while (*p != n)
+            p = &(*p)->stale_next;
+        *p = n->stale_next;
+    }
     node_set_tree(e, n, NULL);
     for (size_t i = 0; i < n->n_cells; i++)
         cell_free(e, n->cells[i]);
@@ -491,14 +490,12 @@ void tree_dirty(struct sl_engine *e, struct tree *t) {
 /* ---- shares ---- */
 
 /* Ceiling of the flavor and resource as seen at node n, which may have no cell of its own: then nothing limits it below
- * the next one up. */
+ * the next one up. The root has one. */
 static int64_t ceiling_at(const struct node *n, uint64_t key) {
-    for (; n; n = n->parent) {
-        struct cell *c = node_cell(n, key);
-        if (c)
-            return c->ceil;
-    }
-    return 0;
+    const struct cell *c;
+    while (!(c = node_cell(n, key)))
+        n = n->parent;
+    return c->ceil;
 }
 
 static int64_t lend_to_children(struct node *n, const struct res *r) {

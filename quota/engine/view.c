@@ -203,7 +203,7 @@ size_t sl_engine_pending(const struct sl_engine *e, const char *cq, const struct
             if (e->backoff[i]->cq == q)
                 list[n++] = e->backoff[i];
         qsort(list, n, sizeof *list, in_order);
-        struct wl *sticky = q->obj && q->active ? queue_head(q) : NULL;
+        struct wl *sticky = q->active ? queue_head(q) : NULL;
         for (size_t i = 1; sticky && i < n; i++) /* a preemptor keeps the head while its victims drain */
             if (list[i] == sticky && sticky == q->sticky) {
                 memmove(list + 1, list, i * sizeof *list);

@@ -30,8 +30,7 @@ static void key_num(struct sl_engine *e, int64_t v) {
 }
 
 static void key_text(struct sl_engine *e, const char *s) {
-    if (!s)
-        s = "";
+    s = text_of(s);
     size_t n = strlen(s);
     key_num(e, (int64_t)n);
     key_bytes(e, s, n);
@@ -49,7 +48,7 @@ static void key_requirements(struct sl_engine *e, const struct sl_requirement *r
 }
 
 static int32_t effective_count(const struct sl_workload *w, size_t i) {
-    int32_t rec = w->reclaimable ? w->reclaimable[i] : 0;
+    int32_t rec = w->reclaimable[i];
     int32_t left = w->podsets[i].count - (rec > 0 ? rec : 0);
     return left > 0 ? left : 0;
 }
@@ -138,7 +137,7 @@ struct shape *shape_of(struct sl_engine *e, const struct sl_workload *w, struct 
 }
 
 void shape_unref(struct sl_engine *e, struct shape *s) {
-    if (!s || --s->refs)
+    if (--s->refs)
         return;
     sl_map_del(&e->shapes, s->key);
     for (size_t i = 0; i < s->n_ps; i++) {
@@ -153,7 +152,7 @@ void shape_unref(struct sl_engine *e, struct shape *s) {
 }
 
 static bool is(const struct sl_condition_view *c, const char *reason) {
-    return c->status == SL_TRI_TRUE && c->reason && !strcmp(c->reason, reason);
+    return c->status == SL_TRI_TRUE && same_text(c->reason, reason);
 }
 
 int64_t wl_queue_time(const struct sl_engine *e, const struct sl_workload *w) {
@@ -232,7 +231,7 @@ static int64_t counted_amount(const struct sl_workload *o, const struct sl_admis
     int64_t total = pa->flavors[f].amount, count = pa->count;
     if (i == SIZE_MAX)
         return total;
-    int64_t left = (int64_t)o->podsets[i].count - (o->reclaimable ? o->reclaimable[i] : 0);
+    int64_t left = (int64_t)o->podsets[i].count - o->reclaimable[i];
     if (left >= count)
         return total;
     return count > 0 ? sl_sat_mul(total / count, max0(left)) : 0;
@@ -289,6 +288,8 @@ void wl_hold(struct sl_engine *e, struct wl *w, struct cq *q, const struct sl_ad
     q->holders[q->n_holders] = (struct holder){w, w->shape->priority};
     w->pos = q->n_holders++;
     w->where = WL_HOLDING;
+    if (q->sticky == w)
+        q->sticky = NULL;
     w->seq = ++e->seq;
     w->not_ready = w->obj->pods_ready.status != SL_TRI_TRUE;
     count_holder(e, w, 1);
@@ -345,7 +346,7 @@ void wl_release(struct sl_engine *e, struct wl *w) {
     w->use = NULL;
     w->n_use = 0;
     w->where = WL_NOWHERE;
-    w->assumed = w->observed = w->evict_sent = w->admitted = w->not_ready = false;
+    w->observed = w->evict_sent = w->admitted = w->not_ready = false;
     q->gen++;
     if (q->node.tree)
         q->node.tree->usage_ver++;
@@ -353,7 +354,7 @@ void wl_release(struct sl_engine *e, struct wl *w) {
 
 void wl_set_admitted(struct sl_engine *e, struct wl *w, bool admitted) {
     bool not_ready = w->obj->pods_ready.status != SL_TRI_TRUE;
-    if (w->where != WL_HOLDING || (w->admitted == admitted && w->not_ready == not_ready))
+    if (w->admitted == admitted && w->not_ready == not_ready)
         return;
     count_holder(e, w, -1);
     w->admitted = admitted;
@@ -377,8 +378,6 @@ static bool check_applies(const struct sl_check_rule *rule, const struct sl_admi
 
 /* Second phase of admission: every check that the assigned flavors call for is Ready. */
 bool wl_checks_ready(const struct wl *w, const struct cq *q, const struct sl_admission *a) {
-    if (!q->obj)
-        return true;
     for (size_t i = 0; i < q->obj->n_checks; i++) {
         if (!check_applies(&q->obj->checks[i], a))
             continue;

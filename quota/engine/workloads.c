@@ -63,8 +63,7 @@ static void lq_detach(struct sl_engine *e, struct wl *w) {
 /* ---- where a pending workload waits ---- */
 
 bool wl_queueable(const struct sl_workload *o) {
-    bool on_hold = o->quota_reserved.status == SL_TRI_FALSE && o->quota_reserved.reason &&
-                   !strcmp(o->quota_reserved.reason, "OnHold");
+    bool on_hold = o->quota_reserved.status == SL_TRI_FALSE && same_text(o->quota_reserved.reason, "OnHold");
     return !o->gated && o->finished.status != SL_TRI_TRUE && o->active && !o->deleting &&
            o->quota_reserved.status != SL_TRI_TRUE && !on_hold && o->waiting_for_replacement.status != SL_TRI_TRUE;
 }
@@ -126,14 +125,13 @@ void sl_engine_put_localqueue(struct sl_engine *e, struct sl_localqueue *take) {
     trees_refresh(e);
     struct lq *l = lq_get(e, take->ns, take->name);
     struct sl_localqueue *old = l->obj;
-    bool same = old && old->stop == take->stop && old->deleting == take->deleting &&
-                !strcmp(old->cq ? old->cq : "", take->cq ? take->cq : "");
+    bool same = old && old->stop == take->stop && old->deleting == take->deleting && same_text(old->cq, take->cq);
     l->obj = take;
     sl_localqueue_free(old);
     if (same)
         return;
     struct cq *before = l->cq;
-    l->cq = take->cq && *take->cq ? cq_get(e, take->cq) : NULL;
+    l->cq = *text_of(take->cq) ? cq_get(e, take->cq) : NULL;
     if (l->cq) {
         l->cq->refs++;
         new_epoch(&l->cq->node);
@@ -166,10 +164,6 @@ static bool holds(const struct sl_workload *o) {
            !o->deleting;
 }
 
-static bool same_text(const char *a, const char *b) {
-    return !strcmp(a ? a : "", b ? b : "");
-}
-
 static bool same_condition(const struct sl_condition_view *a, const struct sl_condition_view *b) {
     return a->status == b->status && a->since_ms == b->since_ms && same_text(a->reason, b->reason);
 }
@@ -199,7 +193,7 @@ static bool withdrawn(const struct wl *w, const struct sl_workload *o) {
 }
 
 static bool preempted(const struct sl_workload *o) {
-    return o->evicted.status == SL_TRI_TRUE && o->evicted.reason && !strcmp(o->evicted.reason, "Preempted");
+    return o->evicted.status == SL_TRI_TRUE && same_text(o->evicted.reason, "Preempted");
 }
 
 static void hold_observed(struct sl_engine *e, struct wl *w) {
@@ -224,8 +218,6 @@ static void release(struct sl_engine *e, struct wl *w, bool external) {
     raise_flush(e, &q->node);
     if (external)
         new_epoch(&q->node);
-    if (q->sticky == w)
-        q->sticky = NULL;
 }
 
 /* The LocalQueue it is in: the object at hand may be newer than its place in the books. */
@@ -236,7 +228,7 @@ static bool same_queue(const struct wl *w, const struct sl_workload *o) {
 static void swap_object(struct sl_engine *e, struct wl *w, struct sl_workload *o, struct shape *shape) {
     if (!same_queue(w, o)) {
         lq_detach(e, w);
-        lq_attach(lq_get(e, o->ns, o->queue ? o->queue : ""), w);
+        lq_attach(lq_get(e, o->ns, text_of(o->queue)), w);
     }
     if (w->obj != o)
         sl_workload_free(w->obj);
@@ -252,7 +244,7 @@ static void wl_new(struct sl_engine *e, struct sl_workload *o) {
     w->shape = shape_of(e, o, NULL);
     w->ts = wl_queue_time(e, o);
     sl_map_set(&e->workloads, o->uid, w);
-    lq_attach(lq_get(e, o->ns, o->queue ? o->queue : ""), w);
+    lq_attach(lq_get(e, o->ns, text_of(o->queue)), w);
     if (holds(o)) {
         hold_observed(e, w);
         new_epoch(&w->cq->node);
@@ -271,7 +263,6 @@ static void update_holder(struct sl_engine *e, struct wl *w, struct sl_workload 
         hold_observed(e, w);
     if (!w->observed || o->quota_reserved.since_ms != w->reserved_ms)
         w->reserved_ms = o->quota_reserved.since_ms;
-    w->assumed = false;
     w->observed = true;
     w->evict_sent = sent;
     wl_set_admitted(e, w, o->admitted.status == SL_TRI_TRUE);
@@ -300,7 +291,6 @@ static void put_waiting(struct sl_engine *e, struct wl *w, struct sl_workload *o
     struct cq *q = w->cq;
     if (q)
         q->refs++; /* still needed below */
-    bool was = w->where != WL_NOWHERE;
     queue_remove(e, w);
     swap_object(e, w, o, shape);
     if (holds(o))
@@ -309,7 +299,7 @@ static void put_waiting(struct sl_engine *e, struct wl *w, struct sl_workload *o
         place(e, w);
     if (w->cq)
         new_epoch(&w->cq->node);
-    if (q && was && w->where == WL_NOWHERE && (o->finished.status == SL_TRI_TRUE || !o->active))
+    if (q && w->where == WL_NOWHERE && (o->finished.status == SL_TRI_TRUE || !o->active))
         raise_flush(e, &q->node);
     cq_unref(e, q);
 }
@@ -359,7 +349,7 @@ void sl_engine_write_failed(struct sl_engine *e, const char *uid, bool gone) {
         return;
     }
     trees_refresh(e);
-    if (w->where == WL_HOLDING && w->assumed && !w->observed) {
+    if (w->where == WL_HOLDING && !w->observed) {
         release(e, w, false);
         swap_object(e, w, w->obj, shape_of(e, w->obj, w->shape)); /* it may have been edited meanwhile */
         place(e, w);
