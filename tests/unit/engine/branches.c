@@ -179,13 +179,6 @@ static void cohort_after_saturation(void **state) {
 
 /* ---- flavors that will not do, and what is said of them ---- */
 
-static void put_flavor_of(struct sl_engine *e, const char *text) {
-    SL_AUTO_JSON *j = sl_json_from(text);
-    struct sl_flavor *f;
-    assert_int_equal(sl_flavor_decode(j, &f, NULL), 0);
-    sl_engine_put_flavor(e, f);
-}
-
 static struct sl_node_term *term(const char *key, const char *value) {
     struct sl_node_term *t = sl_xalloc(sizeof *t);
     t->items = sl_xalloc(sizeof *t->items);
@@ -205,29 +198,27 @@ static void flavors_refused(void **state) {
         int affinity; /* 1: cannot be read, 2: that and a term that does not match, 3: that and one that does */
         const char *verdict, *message, *change;
     } cases[] = {
-        {"{'metadata':{'name':'f'},'spec':{'nodeTaints':[{'key':'k','value':'v','effect':'NoExecute'}]}}", "{}", 0,
-         "taint not tolerated", "flavor f: taint k=v:NoExecute is not tolerated",
-         "a toleration for the taint k of flavor f"},
-        {"{'metadata':{'name':'f'},'spec':{'nodeTaints':[{'key':'k','effect':'NoSchedule'}]}}",
+        {"{'nodeTaints':[{'key':'k','value':'v','effect':'NoExecute'}]}", "{}", 0, "taint not tolerated",
+         "flavor f: taint k=v:NoExecute is not tolerated", "a toleration for the taint k of flavor f"},
+        {"{'nodeTaints':[{'key':'k','effect':'NoSchedule'}]}",
          "{'tolerations':[{'key':'other','operator':'Exists'},{'key':'k','operator':'Equal','value':'v'}]}", 0,
          "taint not tolerated", "flavor f: taint k:NoSchedule is not tolerated", "a toleration for"},
-        {"{'metadata':{'name':'f'},'spec':{'nodeTaints':[{'key':'k','effect':'PreferNoSchedule'}]}}", "{}", 0, NULL,
-         NULL, NULL},
-        {"{'metadata':{'name':'f'},'spec':{'nodeTaints':[{'key':'k','effect':'NoSchedule'},{'key':'l','effect':'"
+        {"{'nodeTaints':[{'key':'k','effect':'PreferNoSchedule'}]}", "{}", 0, NULL, NULL, NULL},
+        {"{'nodeTaints':[{'key':'k','effect':'NoSchedule'},{'key':'l','effect':'"
          "NoExecute'}],"
-         "'tolerations':[{'key':'x','operator':'Exists'},{'key':'k','operator':'Exists'},{'operator':'Exists'}]}}",
+         "'tolerations':[{'key':'x','operator':'Exists'},{'key':'k','operator':'Exists'},{'operator':'Exists'}]}",
          "{'tolerations':[{'key':'k','operator':'Exists'},{'key':'z','operator':'Exists'}]}", 0, NULL, NULL, NULL},
-        {"{'metadata':{'name':'f'},'spec':{'nodeLabels':{'zone':'a'}}}", "{}", 1, "affinity cannot be read",
+        {"{'nodeLabels':{'zone':'a'}}", "{}", 1, "affinity cannot be read",
          "flavor f: the node affinity cannot be read", NULL},
-        {"{'metadata':{'name':'f'},'spec':{'nodeLabels':{'zone':'a'}}}", "{}", 2, "affinity cannot be read",
+        {"{'nodeLabels':{'zone':'a'}}", "{}", 2, "affinity cannot be read",
          "flavor f: the node affinity cannot be read", NULL},
-        {"{'metadata':{'name':'f'},'spec':{'nodeLabels':{'zone':'b'}}}", "{}", 3, NULL, NULL, NULL},
-        {"{'metadata':{'name':'f'},'spec':{'nodeLabels':{'zone':'a'}}}", "{'nodeSelector':{'zone':'b'}}", 0,
-         "affinity does not match", "its node labels do not match", NULL},
+        {"{'nodeLabels':{'zone':'b'}}", "{}", 3, NULL, NULL, NULL},
+        {"{'nodeLabels':{'zone':'a'}}", "{'nodeSelector':{'zone':'b'}}", 0, "affinity does not match",
+         "its node labels do not match", NULL},
     };
     for (size_t i = 0; i < SL_COUNT(cases); i++) {
         struct sl_engine *e = new_engine();
-        put_flavor_of(e, cases[i].flavor);
+        put_flavor_of(e, "f", cases[i].flavor);
         put_cq(e, "q", NULL, 4, NONE, NONE);
         put_lq(e, "q", "q");
         struct sl_workload *w = new_wl("w", "q", 0, 100, 1, 1);
@@ -273,7 +264,7 @@ static void flavor_missing(void **state) {
 static void unreadable_affinity_ends_it(void **state) {
     (void)state;
     struct sl_engine *e = new_engine();
-    put_flavor_of(e, "{'metadata':{'name':'f'},'spec':{'nodeLabels':{'zone':'a'}}}");
+    put_flavor_of(e, "f", "{'nodeLabels':{'zone':'a'}}");
     put_flavor(e, "g");
     struct sl_clusterqueue *q = new_cq("q", NULL);
     q->groups = one_group("f", GPU, 4, NONE, NONE);
@@ -338,7 +329,7 @@ static void circle(void **state) {
     expect_run(e, 102, "pending w2");
     sl_engine_check_invariants(e);
     sl_engine_write_failed(e, "h2", false); /* nothing was sent */
-    put_flavor_of(e, "{'metadata':{'name':'f'},'spec':{'nodeLabels':{'zone':'a'}}}");
+    put_flavor_of(e, "f", "{'nodeLabels':{'zone':'a'}}");
     put_cohort(e, "A", NULL, 2, NONE, NONE); /* and the circle is open again */
     SL_AUTO_FREE char *got = run(e, 103);
     assert_non_null(strstr(got, "admit w2 f=1"));
@@ -357,24 +348,6 @@ static void circle(void **state) {
 }
 
 /* ---- queues that are stopped or go ---- */
-
-static void put_lq_as(struct sl_engine *e, const char *name, const char *cq, enum sl_stop_policy stop, bool deleting) {
-    struct sl_localqueue *l = sl_xalloc(sizeof *l);
-    l->ns = sl_xstrdup("ns");
-    l->name = sl_xstrdup(name);
-    l->uid = sl_xstrdup(name);
-    l->cq = sl_xstrdup(cq);
-    l->stop = stop;
-    l->deleting = deleting;
-    sl_engine_put_localqueue(e, l);
-}
-
-static void expect_message(struct sl_engine *e, const char *uid, const char *part) {
-    SL_AUTO_JSON *why = sl_engine_explain(e, uid);
-    const char *message = sl_json_get_str(why, "message", "");
-    if (!strstr(message, part))
-        fail_msg("expected \"%s\" in \"%s\"", part, message);
-}
 
 static void stopped(void **state) {
     (void)state;

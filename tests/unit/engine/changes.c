@@ -62,14 +62,6 @@ static const char *change_cq(struct sl_clusterqueue *q, int which) {
     }
 }
 
-static void put_check(struct sl_engine *e, const char *name, bool active) {
-    struct sl_admissioncheck *c = sl_xalloc(sizeof *c);
-    c->name = sl_xstrdup(name);
-    c->uid = sl_xstrdup(name);
-    c->active = active;
-    sl_engine_put_check(e, c);
-}
-
 static void changes_of_queues(void **state) {
     (void)state;
     struct sl_engine *e = new_engine();
@@ -102,14 +94,6 @@ static void changes_of_queues(void **state) {
 
 /* ---- flavors and Cohorts ---- */
 
-static void put_flavor_of(struct sl_engine *e, const char *spec) {
-    SL_AUTO_FREE char *text = sl_xprintf("{'metadata':{'name':'f'},'spec':%s}", spec);
-    SL_AUTO_JSON *j = sl_json_from(text);
-    struct sl_flavor *f;
-    assert_int_equal(sl_flavor_decode(j, &f, NULL), 0);
-    sl_engine_put_flavor(e, f);
-}
-
 static uint64_t cycles_after(struct sl_engine *e, int64_t now_s) {
     free(run(e, now_s));
     trees_refresh(e);
@@ -141,11 +125,11 @@ static void changes_of_flavors(void **state) {
     put_lq(e, "q", "q");
     put_wl(e, "w", "q", 0, 100, 1, 9);
     for (size_t i = 0; i < SL_COUNT(other); i++) {
-        put_flavor_of(e, same);
+        put_flavor_of(e, "f", same);
         uint64_t cycles = cycles_after(e, 200 + (int64_t)i);
-        put_flavor_of(e, same);
+        put_flavor_of(e, "f", same);
         assert_int_equal(cycles_after(e, 200 + (int64_t)i), cycles);
-        put_flavor_of(e, other[i]);
+        put_flavor_of(e, "f", other[i]);
         if (cycles_after(e, 200 + (int64_t)i) <= cycles)
             fail_msg("%s: waiting ones were not tried again", other[i]);
     }
@@ -392,15 +376,6 @@ static void many(void **state) {
 }
 
 /* ---- fair sharing: a queue alone, a limit of admissions, Cohorts that tie ---- */
-
-static struct sl_engine *fair_engine(void) {
-    struct sl_engine_config config = {.fair_sharing = true};
-    struct sl_engine *e = sl_engine_new(&config);
-    struct sl_labels none = {NULL, 0};
-    sl_engine_put_namespace(e, "ns", &none);
-    put_flavor(e, "f");
-    return e;
-}
 
 static void put_fair(struct sl_engine *e, const char *name, const char *cohort, int64_t nom) {
     struct sl_clusterqueue *q = new_cq(name, cohort);

@@ -348,36 +348,6 @@ static void pods_ready(void **state) {
 
 /* ---- preemption ---- */
 
-static void put_policy(struct sl_engine *e, const char *name, const char *cohort, int64_t nom,
-                       enum sl_preempt_policy within, enum sl_preempt_policy reclaim, enum sl_preempt_policy borrow) {
-    struct sl_clusterqueue *q = new_cq(name, cohort);
-    q->groups = one_group("f", GPU, nom, NONE, NONE);
-    q->n_groups = 1;
-    q->within_cluster_queue = within;
-    q->reclaim_within_cohort = reclaim;
-    q->borrow_within_cohort = borrow;
-    sl_engine_put_clusterqueue(e, q);
-    put_lq(e, name, name);
-}
-
-static void hold(struct sl_engine *e, const char *name, const char *cq, int64_t priority, int64_t since_s,
-                 int64_t amount) {
-    sl_engine_put_workload(e, holding(new_wl(name, cq, priority, since_s, 1, amount), cq, "f", since_s),
-                           since_s * 1000);
-}
-
-static void released(struct sl_engine *e, const char *name, const char *cq, int64_t priority, int64_t created_s,
-                     int64_t amount, int64_t now_s) {
-    struct sl_workload *w = new_wl(name, cq, priority, created_s, 1, amount);
-    w->evicted.status = SL_TRI_TRUE;
-    w->evicted.reason = sl_xstrdup("Preempted");
-    w->evicted.since_ms = now_s * 1000;
-    w->quota_reserved.status = SL_TRI_FALSE;
-    w->quota_reserved.since_ms = (now_s + 1) * 1000;
-    w->requeued.status = SL_TRI_TRUE;
-    sl_engine_put_workload(e, w, now_s * 1000);
-}
-
 static void within_queue(void **state) {
     (void)state;
     struct sl_engine *e = new_engine();

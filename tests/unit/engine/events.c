@@ -2,38 +2,11 @@
  */
 #include "support.h"
 
-static struct sl_clusterqueue *simple(const char *name, const char *cohort, int64_t nom) {
-    struct sl_clusterqueue *q = new_cq(name, cohort);
-    q->groups = one_group("f", GPU, nom, NONE, NONE);
-    q->n_groups = 1;
-    return q;
-}
-
 static struct sl_engine *queue_of(int64_t nom) {
     struct sl_engine *e = new_engine();
-    sl_engine_put_clusterqueue(e, simple("q", NULL, nom));
+    sl_engine_put_clusterqueue(e, new_queue("q", NULL, nom));
     put_lq(e, "q", "q");
     return e;
-}
-
-static void put_check(struct sl_engine *e, const char *name, bool active) {
-    struct sl_admissioncheck *c = sl_xalloc(sizeof *c);
-    c->name = sl_xstrdup(name);
-    c->uid = sl_xstrdup(name);
-    c->controller = sl_xstrdup("x");
-    c->active = active;
-    sl_engine_put_check(e, c);
-}
-
-static void rule(struct sl_clusterqueue *q, const char *name, const char *flavor) {
-    q->checks = sl_xrealloc(q->checks, q->n_checks + 1, sizeof *q->checks);
-    struct sl_check_rule *r = &q->checks[q->n_checks++];
-    *r = (struct sl_check_rule){.name = sl_xstrdup(name)};
-    if (!flavor)
-        return;
-    r->flavors = sl_xalloc(sizeof(char *));
-    r->flavors[0] = sl_xstrdup(flavor);
-    r->n_flavors = 1;
 }
 
 static void expect_inactive(struct sl_engine *e, const char *reason) {
@@ -50,9 +23,9 @@ static void expect_inactive(struct sl_engine *e, const char *reason) {
 static void checks(void **state) {
     (void)state;
     struct sl_engine *e = new_engine();
-    struct sl_clusterqueue *q = simple("q", NULL, 4);
-    rule(q, "a", NULL);
-    rule(q, "b", "other");
+    struct sl_clusterqueue *q = new_queue("q", NULL, 4);
+    add_check(q, "a", NULL);
+    add_check(q, "b", "other");
     sl_engine_put_clusterqueue(e, q);
     put_lq(e, "q", "q");
     expect_inactive(e, "AdmissionCheckNotFound");
@@ -88,14 +61,14 @@ static void checks(void **state) {
     sl_engine_clusterqueue_view(e, "q", &v);
     assert_int_equal(v.admitted, 2);
     sl_queue_view_done(&v);
-    q = simple("q", NULL, 4);
-    rule(q, "a", NULL);
-    rule(q, "b", NULL);
+    q = new_queue("q", NULL, 4);
+    add_check(q, "a", NULL);
+    add_check(q, "b", NULL);
     sl_engine_put_clusterqueue(e, q);
     sl_engine_del_check(e, "b");
     sl_engine_del_check(e, "b");
     expect_inactive(e, "AdmissionCheckNotFound");
-    q = simple("q", NULL, 4);
+    q = new_queue("q", NULL, 4);
     q->deleting = true;
     sl_engine_put_clusterqueue(e, q);
     expect_inactive(e, "Terminating");
@@ -199,12 +172,6 @@ static void localqueues(void **state) {
     sl_engine_free(e);
 }
 
-static void multi(struct sl_workload *w, const char *resource, int64_t amount) {
-    struct sl_requests *r = &w->podsets[0].per_pod;
-    r->items = sl_xrealloc(r->items, r->n + 1, sizeof *r->items);
-    r->items[r->n++] = (struct sl_request_amount){sl_xstrdup(resource), amount};
-}
-
 static void undeclared(void **state) {
     (void)state;
     for (int ignore = 0; ignore < 2; ignore++) {
@@ -213,11 +180,11 @@ static void undeclared(void **state) {
         struct sl_labels none = {NULL, 0};
         sl_engine_put_namespace(e, "ns", &none);
         put_flavor(e, "f");
-        sl_engine_put_clusterqueue(e, simple("q", NULL, 4));
+        sl_engine_put_clusterqueue(e, new_queue("q", NULL, 4));
         put_lq(e, "q", "q");
         struct sl_workload *w = new_wl("w", "q", 0, 100, 1, 1);
-        multi(w, "rdma/hca", 1);
-        multi(w, "storage", 0); /* nothing is asked, so nobody minds */
+        add_request(w, "rdma/hca", 1);
+        add_request(w, "storage", 0); /* nothing is asked, so nobody minds */
         sl_engine_put_workload(e, w, 100000);
         expect_run(e, 100, ignore ? "admit w f=1" : "pending w");
         if (!ignore) {
@@ -246,7 +213,7 @@ static void pods(void **state) {
     put_wl(e, "b", "q", 0, 101, 2, 1);
     expect_run(e, 101, "admit a f=2 f=2; pending b");
     struct sl_workload *w = new_wl("c", "q", 0, 102, 1, 1); /* a resource that sorts before pods, and one after */
-    multi(w, "cpu", 0);
+    add_request(w, "cpu", 0);
     sl_engine_put_workload(e, w, 102000);
     expect_run(e, 102, "admit c f=1 f=1");
     sl_engine_free(e);
@@ -338,7 +305,7 @@ static void odd_holders(void **state) {
     struct sl_engine *e = new_engine();
     put_cohort(e, "R", NULL, 0, NONE, NONE);
     put_cohort(e, "K", "R", 0, NONE, NONE);
-    sl_engine_put_clusterqueue(e, simple("q", "K", 4));
+    sl_engine_put_clusterqueue(e, new_queue("q", "K", 4));
     put_lq(e, "q", "q");
     sl_engine_put_workload(e, holding(new_wl("a", "q", 0, 100, 1, 3), "q", "old", 100), 100000);
     sl_engine_check_invariants(e);
@@ -408,7 +375,7 @@ static void solo(void **state) { /* rejected ones are tried again when something
     const struct sl_workload **list;
     assert_int_equal(sl_engine_pending(e, "q", &list), 2);
     free(list);
-    sl_engine_put_clusterqueue(e, simple("q", NULL, 5));
+    sl_engine_put_clusterqueue(e, new_queue("q", NULL, 5));
     expect_run(e, 101, ""); /* tried again, nothing new to say */
     struct sl_queue_view v;
     sl_engine_clusterqueue_view(e, "q", &v);
@@ -421,7 +388,7 @@ static void solo(void **state) { /* rejected ones are tried again when something
 
 /* Which changes of a ClusterQueue, flavor or namespace are events: one that is none leaves the waiting one alone. */
 static struct sl_clusterqueue *variant(int which) {
-    struct sl_clusterqueue *q = simple("q", NULL, 4);
+    struct sl_clusterqueue *q = new_queue("q", NULL, 4);
     SL_AUTO_JSON *one = sl_json_from("{'matchExpressions':[{'key':'team','operator':'NotIn','values':['x']}]}");
     SL_AUTO_JSON *two = sl_json_from("{'matchExpressions':[{'key':'team','operator':'NotIn','values':['y']}]}");
     SL_AUTO_JSON *three = sl_json_from("{'matchExpressions':[{'key':'team','operator':'DoesNotExist'}]}");
@@ -429,11 +396,11 @@ static struct sl_clusterqueue *variant(int which) {
     if (selector)
         assert_int_equal(sl_selector_decode(selector, &q->namespace_selector, NULL), 0);
     if (which != 4)
-        rule(q, which == 5 ? "b" : "a", NULL);
+        add_check(q, which == 5 ? "b" : "a", NULL);
     if (which == 6)
-        rule(q, "b", "f");
+        add_check(q, "b", "f");
     if (which == 7)
-        rule(q, "b", "g");
+        add_check(q, "b", "g");
     if (which == 8) {
         struct sl_resource_group *more = one_group("f", "cpu", 1, NONE, NONE);
         q->groups = sl_xrealloc(q->groups, 2, sizeof *q->groups);
@@ -502,7 +469,7 @@ static void initial_share(void **state) { /* 7.8: a 3, b low 5 + high 1; one to 
         put_flavor(e, "f");
         static const char *const names[] = {"a", "b", "c"};
         for (size_t i = 0; i < 3; i++) {
-            struct sl_clusterqueue *q = simple(names[i], "K", 3);
+            struct sl_clusterqueue *q = new_queue(names[i], "K", 3);
             q->within_cluster_queue = SL_PREEMPT_LOWER_PRIORITY;
             q->reclaim_within_cohort = SL_PREEMPT_ANY;
             sl_engine_put_clusterqueue(e, q);

@@ -63,6 +63,14 @@ static inline struct sl_clusterqueue *new_cq(const char *name, const char *cohor
     return q;
 }
 
+/* A queue with one group of one flavor "f". */
+static inline struct sl_clusterqueue *new_queue(const char *name, const char *cohort, int64_t nom) {
+    struct sl_clusterqueue *q = new_cq(name, cohort);
+    q->groups = one_group("f", GPU, nom, NONE, NONE);
+    q->n_groups = 1;
+    return q;
+}
+
 static inline void put_cq(struct sl_engine *e, const char *name, const char *cohort, int64_t nom, int64_t bl,
                           int64_t ll) {
     struct sl_clusterqueue *q = new_cq(name, cohort);
@@ -78,6 +86,35 @@ static inline void put_flavor(struct sl_engine *e, const char *name) {
     sl_engine_put_flavor(e, f);
 }
 
+static inline void put_flavor_of(struct sl_engine *e, const char *name, const char *spec) {
+    SL_AUTO_FREE char *text = sl_xprintf("{'metadata':{'name':'%s'},'spec':%s}", name, spec);
+    SL_AUTO_JSON *j = sl_json_from(text);
+    struct sl_flavor *f;
+    assert_int_equal(sl_flavor_decode(j, &f, NULL), 0);
+    sl_engine_put_flavor(e, f);
+}
+
+static inline void put_check(struct sl_engine *e, const char *name, bool active) {
+    struct sl_admissioncheck *c = sl_xalloc(sizeof *c);
+    c->name = sl_xstrdup(name);
+    c->uid = sl_xstrdup(name);
+    c->controller = sl_xstrdup("x");
+    c->active = active;
+    sl_engine_put_check(e, c);
+}
+
+/* The queue calls for this check; without a flavor always. */
+static inline void add_check(struct sl_clusterqueue *q, const char *name, const char *flavor) {
+    q->checks = sl_xrealloc(q->checks, q->n_checks + 1, sizeof *q->checks);
+    struct sl_check_rule *r = &q->checks[q->n_checks++];
+    *r = (struct sl_check_rule){.name = sl_xstrdup(name)};
+    if (!flavor)
+        return;
+    r->flavors = sl_xalloc(sizeof(char *));
+    r->flavors[0] = sl_xstrdup(flavor);
+    r->n_flavors = 1;
+}
+
 static inline void put_lq(struct sl_engine *e, const char *name, const char *cq) {
     struct sl_localqueue *l = sl_xalloc(sizeof *l);
     l->ns = sl_xstrdup("ns");
@@ -87,12 +124,46 @@ static inline void put_lq(struct sl_engine *e, const char *name, const char *cq)
     sl_engine_put_localqueue(e, l);
 }
 
-static inline struct sl_engine *new_engine(void) {
-    struct sl_engine *e = sl_engine_new(NULL);
+static inline void put_lq_as(struct sl_engine *e, const char *name, const char *cq, enum sl_stop_policy stop,
+                             bool deleting) {
+    struct sl_localqueue *l = sl_xalloc(sizeof *l);
+    l->ns = sl_xstrdup("ns");
+    l->name = sl_xstrdup(name);
+    l->uid = sl_xstrdup(name);
+    l->cq = sl_xstrdup(cq);
+    l->stop = stop;
+    l->deleting = deleting;
+    sl_engine_put_localqueue(e, l);
+}
+
+static inline struct sl_engine *engine_with(struct sl_engine_config config) {
+    struct sl_engine *e = sl_engine_new(&config);
     struct sl_labels none = {NULL, 0};
     sl_engine_put_namespace(e, "ns", &none);
     put_flavor(e, "f");
     return e;
+}
+
+static inline struct sl_engine *new_engine(void) {
+    return engine_with((struct sl_engine_config){0});
+}
+
+static inline struct sl_engine *fair_engine(void) {
+    return engine_with((struct sl_engine_config){.fair_sharing = true});
+}
+
+/* A queue with its LocalQueue of the same name. */
+static inline void put_policy(struct sl_engine *e, const char *name, const char *cohort, int64_t nom,
+                              enum sl_preempt_policy within, enum sl_preempt_policy reclaim,
+                              enum sl_preempt_policy borrow) {
+    struct sl_clusterqueue *q = new_cq(name, cohort);
+    q->groups = one_group("f", GPU, nom, NONE, NONE);
+    q->n_groups = 1;
+    q->within_cluster_queue = within;
+    q->reclaim_within_cohort = reclaim;
+    q->borrow_within_cohort = borrow;
+    sl_engine_put_clusterqueue(e, q);
+    put_lq(e, name, name);
 }
 
 static inline struct sl_workload *new_wl(const char *name, const char *queue, int64_t priority, int64_t created_s,
@@ -124,6 +195,25 @@ static inline void put_wl(struct sl_engine *e, const char *name, const char *que
     sl_engine_put_workload(e, new_wl(name, queue, priority, created_s, count, per_pod), created_s * 1000);
 }
 
+/* One more resource of the first pod set. */
+static inline void add_request(struct sl_workload *w, const char *resource, int64_t amount) {
+    struct sl_requests *r = &w->podsets[0].per_pod;
+    r->items = sl_xrealloc(r->items, r->n + 1, sizeof *r->items);
+    r->items[r->n++] = (struct sl_request_amount){sl_xstrdup(resource), amount};
+}
+
+static inline void add_podset(struct sl_workload *w, int64_t amount) {
+    struct sl_workload *x = new_wl("x", "q", 0, 0, 1, amount);
+    w->podsets = sl_xrealloc(w->podsets, w->n_podsets + 1, sizeof *w->podsets);
+    w->reclaimable = sl_xrealloc(w->reclaimable, w->n_podsets + 1, sizeof *w->reclaimable);
+    w->reclaimable[w->n_podsets] = 0;
+    w->podsets[w->n_podsets] = x->podsets[0];
+    free(w->podsets[w->n_podsets].name);
+    w->podsets[w->n_podsets++].name = sl_xstrdup("workers");
+    x->n_podsets = 0;
+    sl_workload_free(x);
+}
+
 /* A workload that holds quota, as the API would show it. */
 static inline struct sl_workload *holding(struct sl_workload *w, const char *cq, const char *flavor, int64_t since_s) {
     w->quota_reserved.status = w->admitted.status = SL_TRI_TRUE;
@@ -144,6 +234,26 @@ static inline struct sl_workload *holding(struct sl_workload *w, const char *cq,
                                             w->podsets[i].per_pod.items[r].amount * a->count};
     }
     return w;
+}
+
+/* "name" holds quota of the queue of the LocalQueue "cq". */
+static inline void hold(struct sl_engine *e, const char *name, const char *cq, int64_t priority, int64_t since_s,
+                        int64_t amount) {
+    sl_engine_put_workload(e, holding(new_wl(name, cq, priority, since_s, 1, amount), cq, "f", since_s),
+                           since_s * 1000);
+}
+
+/* What a preempted one becomes when its pods are gone. */
+static inline void released(struct sl_engine *e, const char *name, const char *cq, int64_t priority, int64_t created_s,
+                            int64_t amount, int64_t now_s) {
+    struct sl_workload *w = new_wl(name, cq, priority, created_s, 1, amount);
+    w->evicted.status = SL_TRI_TRUE;
+    w->evicted.reason = sl_xstrdup("Preempted");
+    w->evicted.since_ms = now_s * 1000;
+    w->quota_reserved.status = SL_TRI_FALSE;
+    w->quota_reserved.since_ms = (now_s + 1) * 1000;
+    w->requeued.status = SL_TRI_TRUE;
+    sl_engine_put_workload(e, w, now_s * 1000);
 }
 
 /* Runs until rest and returns one line of what was decided, in order: "admit a f=1; evict b InClusterQueue; pending c".
@@ -178,5 +288,12 @@ static inline char *run(struct sl_engine *e, int64_t now_s) {
         SL_AUTO_FREE char *got_ = run((e), (now_s));                                                                   \
         assert_string_equal(got_, text);                                                                               \
     } while (0)
+
+static inline void expect_message(struct sl_engine *e, const char *uid, const char *part) {
+    SL_AUTO_JSON *why = sl_engine_explain(e, uid);
+    const char *message = sl_json_get_str(why, "message", "");
+    if (!strstr(message, part))
+        fail_msg("expected \"%s\" in \"%s\"", part, message);
+}
 
 #endif

@@ -281,18 +281,6 @@ static void no_candidates_is_no_end(void **state) {
 
 /* ---- 5.6 ---- */
 
-static void add_podset(struct sl_workload *w, int64_t amount) {
-    struct sl_workload *x = new_wl("x", "q", 0, 0, 1, amount);
-    w->podsets = sl_xrealloc(w->podsets, w->n_podsets + 1, sizeof *w->podsets);
-    w->reclaimable = sl_xrealloc(w->reclaimable, w->n_podsets + 1, sizeof *w->reclaimable);
-    w->reclaimable[w->n_podsets] = 0;
-    w->podsets[w->n_podsets] = x->podsets[0];
-    free(w->podsets[w->n_podsets].name);
-    w->podsets[w->n_podsets++].name = sl_xstrdup("workers");
-    x->n_podsets = 0;
-    sl_workload_free(x);
-}
-
 /* The first pod set fits in the first flavor and leaves no room for the second one: next time it starts at the second
  * flavor. When no way is left, the workload comes to rest. */
 static void next_flavor_for_the_first(void **state) {
