@@ -19,7 +19,7 @@ static struct tops *tops_of(struct sl_engine *e, struct cell *c) {
         return c->tops;
     struct tops *t = arena_alloc(e->arena, sizeof *t);
     struct tree *tree = c->node->tree;
-    for (size_t i = 0; tree && i < tree->n_cqs; i++) {
+    for (size_t i = 0; i < tree->n_cqs; i++) {
         const struct cq *q = tree->cqs[i];
         for (uint32_t h = 0; h < q->n_holders; h++) {
             const struct wl *w = q->holders[h].wl;
@@ -181,10 +181,33 @@ static void say_evaluated(struct sl_engine *e, struct wl *w, struct saying *s) {
     say_rows(e, w, &s->trace, &s->text);
 }
 
+/* Why a workload is in no queue at all, whatever the queues are like; NULL when it is in one. */
+static const char *not_queued(const struct sl_workload *o, const char **ret_reason) {
+    *ret_reason = "Inadmissible";
+    if (wl_queueable(o))
+        return NULL;
+    if (o->deleting)
+        return "It is being deleted";
+    if (o->gated) {
+        *ret_reason = "AdmissionGated";
+        return "It is not queued before its admission gates are lifted";
+    }
+    if (o->waiting_for_replacement.status == SL_TRI_TRUE)
+        return "Waits for pods that replace failed ones";
+    if (o->quota_reserved.status == SL_TRI_TRUE)
+        return "Its status says that quota is reserved, but not which";
+    *ret_reason = "OnHold";
+    return "Its job asks not to be queued for now";
+}
+
 static void say(struct sl_engine *e, struct wl *w, struct saying *s) {
     struct sl_buf *b = &s->text;
     const struct lq *l = w->lq;
-    s->reason = "Inadmissible";
+    const char *apart = not_queued(w->obj, &s->reason);
+    if (apart) {
+        sl_buf_puts(b, apart);
+        return;
+    }
     if (!l->obj) {
         sl_buf_printf(b, "LocalQueue %s does not exist", l->name);
         return;
@@ -403,11 +426,17 @@ static bool would_fit(struct sl_engine *e, struct wl *w) {
     return fit;
 }
 
+/* Both hold something: without them there was room. */
+static bool smaller(const struct wl *a, const struct wl *b) {
+    int64_t x = a->use[0].amount, y = b->use[0].amount;
+    return x != y ? x < y : strcmp(a->obj->uid, b->obj->uid) < 0;
+}
+
 static struct wl *one_finishing(struct sl_engine *e, struct wl *w) {
     struct wl *found = NULL;
     struct tree *t = w->cq->node.tree;
     size_t tries = 0;
-    for (size_t i = 0; t && i < t->n_cqs; i++)
+    for (size_t i = 0; i < t->n_cqs; i++)
         for (uint32_t h = 0; h < t->cqs[i]->n_holders && tries < TRY_HOLDERS; h++, tries++) {
             struct wl *x = t->cqs[i]->holders[h].wl;
             e->log_on = true;
@@ -417,20 +446,18 @@ static struct wl *one_finishing(struct sl_engine *e, struct wl *w) {
             e->log_on = false;
             if (!fit)
                 continue;
-            int64_t a = x->n_use ? x->use[0].amount : 0, b = found && found->n_use ? found->use[0].amount : 0;
-            if (!found || a < b || (a == b && strcmp(x->obj->uid, found->obj->uid) < 0))
+            if (!found || smaller(x, found))
                 found = x;
         }
     return found;
 }
 
 static bool limit_is_it(struct sl_engine *e, struct wl *w, struct cell *c) {
-    if (!c->has_bl)
+    if (!c->has_bl || !c->up)
         return false;
     int64_t ceil = c->ceil;
     c->has_bl = false;
-    if (c->up)
-        c->ceil = amt_add(c->L, c->up->ceil);
+    c->ceil = amt_add(c->L, c->up->ceil);
     bool fit = would_fit(e, w);
     undo_to(e, 0);
     e->log_on = false;
@@ -439,6 +466,7 @@ static bool limit_is_it(struct sl_engine *e, struct wl *w, struct cell *c) {
     return fit;
 }
 
+/* For one that does not fit. */
 static void smallest_change(struct sl_engine *e, struct wl *w, const struct trace *t, struct sl_buf *b) {
     char t1[SL_QUANTITY_TEXT];
     const char *sep = "";
@@ -537,7 +565,7 @@ struct sl_json *sl_engine_explain(const struct sl_engine *ce, const char *uid) {
     say(e, w, &s);
     sl_json_set_str(o, "reason", s.reason);
     sl_json_set_str(o, "message", sl_buf_text(&s.text));
-    if (w->cq) {
+    if (w->cq && w->cq->node.tree) { /* in a circle of Cohorts there is nothing to reckon with */
         if (!s.a)
             evaluate(e, w, &s);
         struct sl_json *list = sl_json_make_array(o, "podSets");
@@ -551,7 +579,8 @@ struct sl_json *sl_engine_explain(const struct sl_engine *ce, const char *uid) {
             sl_json_append(list, ps);
         }
         SL_AUTO_BUF change = SL_BUF_INIT(MESSAGE_MAX);
-        smallest_change(e, w, &s.trace, &change);
+        if (s.a->mode != MODE_FIT)
+            smallest_change(e, w, &s.trace, &change);
         if (change.len)
             sl_json_set_str(o, "smallestChange", sl_buf_text(&change));
     }

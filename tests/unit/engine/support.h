@@ -40,6 +40,28 @@ static inline struct sl_resource_group *one_group(const char *flavor, const char
     return g;
 }
 
+/* gpu and cpu in a group of flavors f1, f2, ...: quotas by flavor and resource. */
+static inline struct sl_resource_group *two_resources(size_t n, const int64_t (*noms)[2]) {
+    struct sl_resource_group *g = one_group("f1", GPU, noms[0][0], NONE, NONE);
+    g->covered = sl_xrealloc(g->covered, 2, sizeof(char *));
+    g->covered[g->n_covered++] = sl_xstrdup("cpu");
+    g->flavors = sl_xrealloc(g->flavors, n, sizeof *g->flavors);
+    g->n_flavors = n;
+    for (size_t i = 0; i < n; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "f%zu", i + 1);
+        struct sl_flavor_quotas *f = &g->flavors[i];
+        if (i == 0)
+            free(f->flavor), free(f->quotas->resource), free(f->quotas);
+        f->flavor = sl_xstrdup(name);
+        f->n = 2;
+        f->quotas = sl_xalloc(2 * sizeof *f->quotas);
+        f->quotas[0] = (struct sl_quota){.resource = sl_xstrdup(GPU), .nominal = noms[i][0]};
+        f->quotas[1] = (struct sl_quota){.resource = sl_xstrdup("cpu"), .nominal = noms[i][1]};
+    }
+    return g;
+}
+
 static inline void put_cohort(struct sl_engine *e, const char *name, const char *parent, int64_t nom, int64_t bl,
                               int64_t ll) {
     struct sl_cohort *c = sl_xalloc(sizeof *c);
@@ -69,6 +91,16 @@ static inline struct sl_clusterqueue *new_queue(const char *name, const char *co
     q->groups = one_group("f", GPU, nom, NONE, NONE);
     q->n_groups = 1;
     return q;
+}
+
+/* One more flavor for the resources of the first group, that much of each. */
+static inline void add_flavor(struct sl_clusterqueue *q, const char *name, int64_t nom) {
+    struct sl_resource_group *g = &q->groups[0];
+    g->flavors = sl_xrealloc(g->flavors, g->n_flavors + 1, sizeof *g->flavors);
+    struct sl_flavor_quotas *f = &g->flavors[g->n_flavors++];
+    *f = (struct sl_flavor_quotas){sl_xstrdup(name), sl_xalloc(g->n_covered * sizeof *f->quotas), g->n_covered};
+    for (size_t i = 0; i < f->n; i++)
+        f->quotas[i] = (struct sl_quota){.resource = sl_xstrdup(g->covered[i]), .nominal = nom};
 }
 
 static inline void put_cq(struct sl_engine *e, const char *name, const char *cohort, int64_t nom, int64_t bl,

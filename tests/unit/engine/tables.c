@@ -172,28 +172,6 @@ static void classical(void **state) {
     }
 }
 
-/* Two resources in a group: noms by flavor and resource. */
-static struct sl_resource_group *two_resources(size_t n, const int64_t (*noms)[2]) {
-    struct sl_resource_group *g = one_group("f1", GPU, noms[0][0], NONE, NONE);
-    g->covered = sl_xrealloc(g->covered, 2, sizeof(char *));
-    g->covered[g->n_covered++] = sl_xstrdup("cpu");
-    g->flavors = sl_xrealloc(g->flavors, n, sizeof *g->flavors);
-    g->n_flavors = n;
-    for (size_t i = 0; i < n; i++) {
-        char name[8];
-        snprintf(name, sizeof name, "f%zu", i + 1);
-        struct sl_flavor_quotas *f = &g->flavors[i];
-        if (i == 0)
-            free(f->flavor), free(f->quotas->resource), free(f->quotas);
-        f->flavor = sl_xstrdup(name);
-        f->n = 2;
-        f->quotas = sl_xalloc(2 * sizeof *f->quotas);
-        f->quotas[0] = (struct sl_quota){.resource = sl_xstrdup(GPU), .nominal = noms[i][0]};
-        f->quotas[1] = (struct sl_quota){.resource = sl_xstrdup("cpu"), .nominal = noms[i][1]};
-    }
-    return g;
-}
-
 static struct sl_workload *asks_two(const char *name, const char *queue, int64_t priority, int64_t created_s,
                                     int64_t gpu, int64_t cpu) {
     struct sl_workload *w = new_wl(name, queue, priority, created_s, 1, gpu);
