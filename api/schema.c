@@ -237,6 +237,39 @@ static void check_duplicates(const struct node *list, const struct sl_path *path
     sl_map_done(&seen, NULL);
 }
 
+/* An integer past int64 where an integer is due. */
+static bool past(const struct node *node, const struct sl_path *path, const struct sl_json *j, struct sl_fielderrs *l) {
+    if ((node->type != INTEGER && node->type != INT_OR_STRING) || !sl_is_past_int64(j))
+        return false;
+    if (node->type == INTEGER)
+        sl_fielderr_schema(l, SL_FE_INVALID, path, j, "must be between %lld and %lld",
+                           node->form == F_INT32 ? (long long)INT32_MIN : (long long)INT64_MIN,
+                           node->form == F_INT32 ? (long long)INT32_MAX : (long long)INT64_MAX);
+    else
+        sl_fielderr_schema(l, SL_FE_INVALID, path, j,
+                           "as a number it must be between %lld and %lld; larger quantities are texts with a suffix, "
+                           "such as \"10E\"",
+                           (long long)INT64_MIN, (long long)INT64_MAX);
+    return true;
+}
+
+static void check_numbers(const struct node *node, const struct sl_path *path, const struct sl_json *j,
+                          struct sl_fielderrs *l) {
+    const struct node *inner = inner_of(node);
+    (void)past(node, path, j, l);
+    if (inner) {
+        SL_JSON_EACH (j, e)
+            check_numbers(inner, SL_PATH_KEY(path, e.key), e.value, l);
+        SL_JSON_ITEMS (j, e)
+            check_numbers(inner, SL_PATH_AT(path, e.i), e.value, l);
+        return;
+    }
+    for (int i = 0; i < node->n; i++) {
+        const struct node *c = &nodes[node->first + i];
+        check_numbers(c, SL_PATH(path, c->name), sl_json_get(j, c->name), l);
+    }
+}
+
 static void check(const struct node *node, const struct sl_path *path, const struct sl_json *j, bool unknown,
                   struct sl_fielderrs *l);
 
@@ -272,6 +305,8 @@ static void check_object(const struct node *node, const struct sl_path *path, co
 
 static void check(const struct node *node, const struct sl_path *path, const struct sl_json *j, bool unknown,
                   struct sl_fielderrs *l) {
+    if (past(node, path, j, l))
+        return;
     if (!type_fits(node, j)) {
         BODY(path);
         sl_fielderr_schema(l, SL_FE_INVALID, path, sl_json_is_object(j) || sl_json_is_array(j) ? NULL : j,
@@ -348,31 +383,6 @@ void sl_api_check_structure(const struct sl_json *object, bool unknown_fields, s
         return;
     check_meta(sl_json_get(object, "metadata"), unknown_fields, errors);
     check(root, NULL, object, unknown_fields, errors);
-}
-
-static void check_numbers(const struct node *node, const struct sl_path *path, const struct sl_json *j,
-                          struct sl_fielderrs *l) {
-    const struct node *inner = inner_of(node);
-    if (node->type == INTEGER && sl_is_past_int64(j))
-        sl_fielderr_schema(l, SL_FE_INVALID, path, j, "must be between %lld and %lld",
-                           node->form == F_INT32 ? (long long)INT32_MIN : (long long)INT64_MIN,
-                           node->form == F_INT32 ? (long long)INT32_MAX : (long long)INT64_MAX);
-    else if (node->type == INT_OR_STRING && sl_is_past_int64(j))
-        sl_fielderr_schema(l, SL_FE_INVALID, path, j,
-                           "as a number it must be between %lld and %lld; larger quantities are texts with a suffix, "
-                           "such as \"10E\"",
-                           (long long)INT64_MIN, (long long)INT64_MAX);
-    if (inner) {
-        SL_JSON_EACH (j, e)
-            check_numbers(inner, SL_PATH_KEY(path, e.key), e.value, l);
-        SL_JSON_ITEMS (j, e)
-            check_numbers(inner, SL_PATH_AT(path, e.i), e.value, l);
-        return;
-    }
-    for (int i = 0; i < node->n; i++) {
-        const struct node *c = &nodes[node->first + i];
-        check_numbers(c, SL_PATH(path, c->name), sl_json_get(j, c->name), l);
-    }
 }
 
 void sl_api_check_numbers(const struct sl_json *object, struct sl_fielderrs *errors) {

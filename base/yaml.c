@@ -136,14 +136,13 @@ static struct sl_json *scalar(const yaml_event_t *e) {
     int64_t v;
     if (!is_number(s, len, &real))
         return sl_json_new_strn(s, len);
-    if (!real)
-        return sl_parse_int(s, &v) ? sl_json_new_int(v)
-                                   : sl_json_new_strn(s, len); /* past int64: the text, nothing is lost */
+    if (!real && sl_parse_int(s, &v))
+        return sl_json_new_int(v); /* past int64: the nearest real number, as it is for kubectl */
     struct sl_buf wrapped = SL_BUF_INIT(4096);
     const char *digits = s + (*s == '+' || *s == '-');
     sl_buf_printf(&wrapped, "[%s%s%s]", *s == '-' ? "-" : "", *digits == '.' ? "0" : "", digits);
     struct sl_json *one = NULL, *value = NULL;
-    if (!wrapped.failed && sl_json_parse(wrapped.data, wrapped.len, 4096, &one, NULL) == 0)
+    if (!wrapped.failed && sl_json_parse_limited(wrapped.data, wrapped.len, 4096, 1, &one, NULL) == 0)
         value = sl_json_ref(sl_json_at(one, 0));
     sl_json_unref(one);
     sl_buf_done(&wrapped);

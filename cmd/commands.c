@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sluice/base/json.h"
 #include "sluice/base/mem.h"
 #include "sluice/cmd/command.h"
 
@@ -53,6 +54,17 @@ int sl_cmd_version(int argc, char **argv) {
     (void)argv;
     printf("sluice %s\n", SL_VERSION);
     return SL_EXIT_OK;
+}
+
+void sl_cmd_error(const char *verb, bool json, const char *text) {
+    if (!json) {
+        fprintf(stderr, "sluice %s: %s\n", verb, text);
+        return;
+    }
+    SL_AUTO_JSON *o = sl_json_new_object();
+    sl_json_set_str(o, "error", text);
+    SL_AUTO_FREE char *line = sl_json_text(o);
+    puts(line);
 }
 
 static const struct sl_option *find(const struct sl_option *options, const char *name, size_t len) {

@@ -5,7 +5,8 @@
 
 #include "sluice/api/jobmeta.h"
 #include "sluice/api/names.h"
-#include "sluice/api/validate.h"
+#include "sluice/api/registry.h"
+#include "sluice/base/map.h"
 #include "sluice/base/mem.h"
 #include "sluice/cmd/command.h"
 #include "sluice/cmd/manifests.h"
@@ -13,25 +14,6 @@
 #include "sluice/jobs/jobkind.h"
 #include "sluice/webhook/handlers.h"
 #include "sluice/webhook/snapshot.h"
-
-static void report(bool json, const struct sl_manifest *m, const char *level, const char *path, const char *text) {
-    const char *kind = sl_json_get_str(m->object, "kind", "?"),
-               *name = sl_json_path_str(m->object, "metadata.name", "?");
-    if (!json) {
-        printf("%s:%d: %s: %s/%s: %s%s%s\n", m->file, m->line, level, kind, name, path, *path ? ": " : "", text);
-        return;
-    }
-    SL_AUTO_JSON *o = sl_json_new_object();
-    sl_json_set_str(o, "file", m->file);
-    sl_json_set_int(o, "line", m->line);
-    sl_json_set_str(o, "level", level);
-    sl_json_set_str(o, "kind", kind);
-    sl_json_set_str(o, "name", name);
-    sl_json_set_str(o, "path", path);
-    sl_json_set_str(o, "text", text);
-    SL_AUTO_FREE char *line = sl_json_text(o);
-    puts(line);
-}
 
 /* A job goes through the webhooks' own code, with nothing known of the cluster. */
 static int lint_job(bool json, const struct sl_manifest *m, const struct sl_snapshot *snapshot) {
@@ -50,14 +32,35 @@ static int lint_job(bool json, const struct sl_manifest *m, const struct sl_snap
         struct sl_review_reply reply = SL_REVIEW_REPLY_INIT;
         handlers[i](snapshot, request, &reply);
         SL_JSON_ITEMS (reply.warnings, w)
-            report(json, m, "warning", "", sl_json_str(w.value, ""));
+            sl_manifest_report(json, m, "warning", "", sl_json_str(w.value, ""));
         if (!reply.allowed) {
-            report(json, m, "error", "", reply.message ? reply.message : "refused");
+            sl_manifest_report(json, m, "error", "", reply.message ? reply.message : "refused");
             found++;
         }
         sl_review_reply_done(&reply);
     }
     return found;
+}
+
+/* The same object twice: the second would replace the first, or be refused. seen: identity -> the first. */
+static void check_again(struct sl_manifest *m, struct sl_map *seen, struct sl_fielderrs *errors,
+                        struct sl_fielderrs *warnings) {
+    const char *version = sl_json_get_str(m->object, "apiVersion", ""), *kind = sl_json_get_str(m->object, "kind", ""),
+               *name = sl_json_path_str(m->object, "metadata.name", "");
+    if (!*name)
+        return;
+    const struct sl_api_kind *ours = sl_api_kind_find(kind);
+    bool namespaced = ours ? ours->namespaced : !strcmp(kind, "Job") || !strcmp(kind, "LimitRange");
+    const char *ns = namespaced ? sl_json_path_str(m->object, "metadata.namespace", "default") : "";
+    SL_AUTO_FREE char *key = sl_xprintf("%.*s\n%s\n%s\n%s", (int)strcspn(version, "/"), version, kind, ns, name);
+    const struct sl_manifest *first = sl_map_get(seen, key);
+    if (!first) {
+        sl_map_set(seen, key, m);
+        return;
+    }
+    sl_fielderr_schema(!strcmp(kind, "Namespace") ? warnings : errors, SL_FE_DUPLICATE,
+                       SL_PATH(SL_PATH(NULL, "metadata"), "name"), sl_json_path(m->object, "metadata.name"),
+                       "the same object is in %s:%d", first->file, first->line);
 }
 
 int sl_cmd_lint(int argc, char **argv) {
@@ -85,34 +88,33 @@ int sl_cmd_lint(int argc, char **argv) {
         rc = sl_manifests_load(&manifests, args[i], &err);
     free(args);
     if (rc) {
-        fprintf(stderr, "sluice lint: %s\n", err.text);
+        sl_cmd_error("lint", json, err.text);
         sl_manifests_done(&manifests);
         sl_snapshot_unref(snapshot);
         return rc == SL_INVALID ? SL_EXIT_WRONG : SL_EXIT_FAILED;
     }
     sl_snapshot_freeze(snapshot);
     size_t ours = 0, others = 0;
+    struct sl_map seen = SL_MAP_INIT;
     for (size_t i = 0; i < manifests.n; i++) {
-        const struct sl_manifest *m = &manifests.items[i];
-        const char *api = sl_json_get_str(m->object, "apiVersion", "");
-        if (!strncmp(api, SL_GROUP "/", strlen(SL_GROUP) + 1)) {
-            SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
-            sl_api_validate(m->object, NULL, SL_VALIDATE_STRUCTURE | SL_VALIDATE_UNKNOWN, &errors);
-            for (size_t e = 0; e < errors.n; e++)
-                report(json, m, "error", errors.items[e].path, errors.items[e].text);
-            found += (int)errors.n;
-            ours++;
-        } else if (sl_jobkind_of(m->object)) {
+        struct sl_manifest *m = &manifests.items[i];
+        SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT, warnings = SL_FIELDERRS_INIT;
+        sl_manifest_check(m->object, &errors, &warnings);
+        if (!sl_manifest_foreign(m->object))
+            check_again(m, &seen, &errors, &warnings);
+        for (size_t e = 0; e < errors.n; e++)
+            sl_manifest_report(json, m, "error", errors.items[e].path, errors.items[e].text);
+        for (size_t e = 0; e < warnings.n; e++)
+            sl_manifest_report(json, m, "warning", warnings.items[e].path, warnings.items[e].text);
+        found += (int)(errors.n + errors.dropped);
+        if (!errors.n && sl_jobkind_of(m->object))
             found += lint_job(json, m, snapshot);
-            ours++;
-        } else if (!*api || !*sl_json_get_str(m->object, "kind", "")) {
-            report(json, m, "error", !*api ? "apiVersion" : "kind", "Required value");
-            found++;
-            ours++;
-        } else {
+        if (sl_manifest_foreign(m->object))
             others++;
-        }
+        else
+            ours++;
     }
+    sl_map_done(&seen, NULL);
     if (!json) {
         printf("%zu document%s checked, %d error%s", ours, ours == 1 ? "" : "s", found, found == 1 ? "" : "s");
         if (others)

@@ -1,11 +1,17 @@
-/* Manifests from files and folders. */
+/* Manifests from files and folders, and what is wrong with them. */
 #include "sluice/cmd/manifests.h"
 
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "sluice/api/builtin.h"
+#include "sluice/api/fields.h"
+#include "sluice/api/names.h"
+#include "sluice/api/registry.h"
+#include "sluice/api/validate.h"
 #include "sluice/base/file.h"
 #include "sluice/base/mem.h"
 #include "sluice/base/yaml.h"
@@ -14,23 +20,34 @@
 #define MAX_FILE      (4u << 20)
 #define MAX_DEPTH     16
 
-static int add(struct sl_manifests *m, const char *file, int line, const struct sl_json *object, struct sl_err *err) {
+/* place: file, line and number of the document. */
+static int add(struct sl_manifests *m, const struct sl_manifest *place, const struct sl_json *object,
+               struct sl_err *err) {
     if (!sl_json_is_object(object))
-        return sl_err_set(err, SL_INVALID, "%s:%d: a document must be an object", file, line);
+        return sl_err_set(err, SL_INVALID, "%s:%d: document %d: must be an object", place->file, place->line,
+                          place->document);
     const char *kind = sl_json_get_str(object, "kind", "");
-    if (strlen(kind) >= 4 && !strcmp(kind + strlen(kind) - 4, "List") &&
-        sl_json_is_array(sl_json_get(object, "items"))) {
-        SL_JSON_ITEMS (sl_json_get(object, "items"), e) {
-            int rc = add(m, file, line, e.value, err);
+    const struct sl_json *items = sl_json_get(object, "items");
+    bool list = !strcmp(kind, "List");
+    if (list || (strlen(kind) > 4 && !strcmp(kind + strlen(kind) - 4, "List") && sl_json_is_array(items))) {
+        if (!sl_json_is_null(items) && !sl_json_is_array(items))
+            return sl_err_set(err, SL_INVALID, "%s:%d: document %d: items: Invalid value: must be an array",
+                              place->file, place->line, place->document);
+        SL_JSON_ITEMS (items, e) {
+            if (!sl_json_is_object(e.value))
+                return sl_err_set(err, SL_INVALID, "%s:%d: document %d: items[%zu]: Invalid value: must be an object",
+                                  place->file, place->line, place->document, e.i);
+            int rc = add(m, place, e.value, err);
             if (rc)
                 return rc;
         }
         return 0;
     }
     if (m->n >= MAX_DOCUMENTS)
-        return sl_err_set(err, SL_TOO_BIG, "%s: more than %d documents", file, MAX_DOCUMENTS);
+        return sl_err_set(err, SL_TOO_BIG, "%s: more than %d documents", place->file, MAX_DOCUMENTS);
     SL_GROW(m->items, m->cap, m->n);
-    m->items[m->n++] = (struct sl_manifest){sl_xstrdup(file), line, sl_json_ref(object)};
+    m->items[m->n++] = (struct sl_manifest){sl_xstrdup(place->file), place->line, place->document, place->documents,
+                                            sl_json_ref(object)};
     return 0;
 }
 
@@ -46,9 +63,13 @@ static int load_file(struct sl_manifests *m, const char *path, struct sl_err *er
         sl_err_wrap(err, "%s", path);
         return rc;
     }
+    SL_AUTO_FREE char *file = sl_xstrdup(path);
+    struct sl_manifest place = {.file = file, .documents = (int)sl_json_len(docs)};
     SL_JSON_ITEMS (docs, e) {
+        place.line = lines[e.i];
+        place.document = (int)e.i + 1;
         if (!rc)
-            rc = add(m, path, lines[e.i], e.value, err);
+            rc = add(m, &place, e.value, err);
     }
     free(lines);
     return rc;
@@ -105,4 +126,74 @@ void sl_manifests_done(struct sl_manifests *m) {
     }
     free(m->items);
     *m = (struct sl_manifests){NULL, 0, 0};
+}
+
+/* ---- what is wrong with them ---- */
+
+/* Of our group, or of one of our kinds with the group left out. */
+static bool is_ours(const struct sl_json *object) {
+    const char *version = sl_json_get_str(object, "apiVersion", "");
+    return !strncmp(version, SL_GROUP "/", sizeof SL_GROUP) ||
+           (*version && !strchr(version, '/') && sl_api_kind_find(sl_json_get_str(object, "kind", "")));
+}
+
+static bool is_named(const struct sl_json *object) {
+    return *sl_json_get_str(object, "apiVersion", "") && *sl_json_get_str(object, "kind", "");
+}
+
+bool sl_manifest_foreign(const struct sl_json *object) {
+    return is_named(object) && !is_ours(object) && !sl_builtin_is(object);
+}
+
+void sl_manifest_check(const struct sl_json *object, struct sl_fielderrs *errors, struct sl_fielderrs *warnings) {
+    static const struct sl_field named[] = {
+        {"apiVersion", SL_F_STRING, SL_F_REQUIRED, NULL, NULL},
+        {"kind", SL_F_STRING, SL_F_REQUIRED, NULL, NULL},
+        {NULL, SL_F_ANY, 0, NULL, NULL},
+    };
+    sl_fields_check(named, object, NULL, 0, errors);
+    if (!is_named(object))
+        return;
+    const char *version = sl_json_get_str(object, "apiVersion", ""), *slash = strchr(version, '/');
+    if (is_ours(object)) {
+        sl_api_validate(object, NULL, SL_VALIDATE_STRUCTURE | SL_VALIDATE_UNKNOWN, errors);
+    } else if (sl_builtin_is(object)) {
+        sl_builtin_validate(object, errors, warnings);
+    } else if (slash && memmem(version, (size_t)(slash - version), "kueue", 5) &&
+               sl_api_kind_find(sl_json_get_str(object, "kind", ""))) {
+        static const char *const ours[] = {SL_V1BETA2, SL_V1BETA1, NULL};
+        sl_fielderr_unsupported(warnings, true, SL_PATH(NULL, "apiVersion"), version, ours);
+    }
+}
+
+/* A name from a file must not move the cursor of a terminal. */
+static char *plain(const char *text) {
+    char *copy = sl_xstrdup(text);
+    for (char *p = copy; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+    return copy;
+}
+
+void sl_manifest_report(bool json, const struct sl_manifest *m, const char *level, const char *path, const char *text) {
+    SL_AUTO_FREE char *kind = plain(sl_json_get_str(m->object, "kind", "?")),
+                      *name = plain(sl_json_path_str(m->object, "metadata.name", "?"));
+    if (!json) {
+        printf("%s:%d: ", m->file, m->line);
+        if (m->documents > 1)
+            printf("document %d: ", m->document);
+        printf("%s: %s/%s: %s%s%s\n", level, kind, name, path, *path ? ": " : "", text);
+        return;
+    }
+    SL_AUTO_JSON *o = sl_json_new_object();
+    sl_json_set_str(o, "file", m->file);
+    sl_json_set_int(o, "line", m->line);
+    sl_json_set_int(o, "document", m->document);
+    sl_json_set_str(o, "level", level);
+    sl_json_set_str(o, "kind", kind);
+    sl_json_set_str(o, "name", name);
+    sl_json_set_str(o, "path", path);
+    sl_json_set_str(o, "text", text);
+    SL_AUTO_FREE char *line = sl_json_text(o);
+    puts(line);
 }

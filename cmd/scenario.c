@@ -5,12 +5,13 @@
  */
 #include "sluice/cmd/scenario.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sluice/api/decode.h"
-#include "sluice/base/file.h"
+#include "sluice/api/validate.h"
 #include "sluice/base/map.h"
 #include "sluice/base/mem.h"
 #include "sluice/cmd/command.h"
@@ -19,8 +20,8 @@
 
 #define STEP_MS    4000 /* between two steps; creation times differ by whole seconds */
 #define START_MS   1700000000000
-#define MAX_ROUNDS 2000 /* of one step; an engine that needs more does not come to rest */
-#define MAX_FILE   (256u << 20)
+#define MAX_ROUNDS 2000         /* of one step; an engine that needs more does not come to rest */
+#define MAX_TEXT   (256u << 20) /* of a report */
 #define MAX_LINE   (4u << 20)
 
 struct job { /* a workload and what the API would hold of its status */
@@ -41,6 +42,7 @@ struct play {
     struct sl_map jobs;   /* by name, which is the uid too */
     struct sl_map queues; /* ClusterQueue manifests, for patches */
     int64_t now_ms;
+    size_t step; /* which one is played, for errors */
     struct sl_scenario_stats *stats;
     enum sl_scenario_release order;
     struct job **draining; /* evicted, still holding, in the order of eviction; borrowed from jobs, which keeps all */
@@ -256,10 +258,18 @@ static int settle(struct play *p, int64_t until_ms, struct sl_err *err) {
 static int create(struct play *p, const struct sl_json *o, struct sl_err *err) {
     const char *name = sl_json_path_str(o, "metadata.name", NULL);
     if (!name)
-        return sl_err_set(err, SL_INVALID, "create: metadata.name is missing");
+        return sl_err_set(err, SL_INVALID, "steps[%zu].create.metadata.name: Required value", p->step);
+    const struct job *before = sl_map_get(&p->jobs, name);
+    if (before && !before->gone)
+        return sl_err_set(err, SL_INVALID, "steps[%zu].create.metadata.name: Duplicate value: \"%.100s\"", p->step,
+                          name);
+    for (size_t i = 0; i < p->n_draining; i++)
+        if (p->draining[i] == before)
+            memmove(p->draining + i, p->draining + i + 1, (--p->n_draining - i) * sizeof(struct job *));
     struct job *j = sl_xalloc(sizeof *j);
     j->name = sl_xstrdup(name);
     j->object = sl_json_copy(o);
+    sl_json_del(j->object, "status"); /* is ours to say */
     struct sl_json *meta = sl_json_make_object(j->object, "metadata");
     sl_json_set_str(meta, "uid", name);
     sl_json_set_str(meta, "namespace", sl_json_get_str(meta, "namespace", "ns"));
@@ -274,17 +284,22 @@ static int patch(struct play *p, const struct sl_json *step, struct sl_err *err)
     const char *name = sl_json_get_str(step, "name", "");
     const struct sl_json *old = sl_map_get(&p->queues, name);
     if (!old || strcmp(sl_json_get_str(step, "kind", ""), "ClusterQueue") != 0)
-        return sl_err_set(err, SL_INVALID, "patch: there is no ClusterQueue %s", name);
+        return sl_err_set(err, SL_INVALID, "steps[%zu].patch.name: Not found: \"%.100s\"", p->step, name);
     SL_AUTO_JSON *change = sl_json_new_object();
     sl_json_set(change, "spec", sl_json_copy(sl_json_get(step, "spec")));
     SL_AUTO_JSON *o = sl_json_merge_patch(sl_json_copy(old), change);
+    SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
+    sl_api_validate(o, NULL, SL_VALIDATE_STRUCTURE, &errors);
+    if (errors.n)
+        return sl_err_set(err, SL_INVALID, "steps[%zu].patch.%s: %s", p->step, errors.items[0].path,
+                          errors.items[0].text);
     return put_object(p, o, err);
 }
 
 static int on_job(struct play *p, const char *op, const char *name, struct sl_err *err) {
     struct job *j = sl_map_get(&p->jobs, name);
     if (!j)
-        return sl_err_set(err, SL_INVALID, "%s: there is no workload %s", op, name);
+        return sl_err_set(err, SL_INVALID, "steps[%zu].%s: Not found: \"%.100s\"", p->step, op, name);
     if (j->gone)
         return 0;
     if (!strcmp(op, "delete")) {
@@ -398,14 +413,15 @@ int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *con
     SL_JSON_ITEMS (sl_json_get(scenario, "steps"), s) {
         if (rc)
             break;
+        p.step = s.i;
         p.now_ms = START_MS + (int64_t)(s.i + 1) * STEP_MS;
         rc = step(&p, s.value, err);
         if (!rc)
             rc = settle(&p, p.now_ms + STEP_MS - 1, err);
-        if (rc)
-            sl_err_wrap(err, "steps[%zu]", s.i);
-        else
+        if (!rc)
             sl_json_append(outcome, snapshot(&p));
+        else if (err && strncmp(err->text, "steps[", 6))
+            sl_err_wrap(err, "steps[%zu]", s.i);
     }
     sl_engine_free(p.e);
     free(p.draining);
@@ -488,49 +504,97 @@ static void print_text(const struct sl_json *scenario, const struct sl_json *res
     }
 }
 
-int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check, bool json) {
-    SL_AUTO_BUF text = SL_BUF_INIT(MAX_FILE);
-    struct sl_err err = SL_ERR_INIT;
-    if (sl_file_read(path, &text, &err)) {
-        fprintf(stderr, "sluice simulate: %s\n", err.text);
-        return SL_EXIT_FAILED;
+/* The next line without its end, at most MAX_LINE bytes. 1: there is one; 0: the end; SL_TOO_BIG, SL_IO. */
+static int next_line(FILE *from, struct sl_buf *line, struct sl_err *err) {
+    sl_buf_clear(line);
+    int c = getc_unlocked(from);
+    if (c == EOF)
+        return ferror(from) ? sl_err_set(err, SL_IO, "cannot be read") : 0;
+    for (; c != EOF && c != '\n'; c = getc_unlocked(from)) {
+        sl_buf_putc(line, (char)c);
+        if (line->failed)
+            return sl_err_set(err, SL_TOO_BIG, "a line of more than %u bytes", MAX_LINE);
     }
-    size_t n = 0, agree = 0, line = 0;
-    SL_AUTO_BUF report = SL_BUF_INIT(MAX_FILE);
-    for (const char *at = sl_buf_text(&text), *end = at + text.len; at < end;) {
-        const char *nl = memchr(at, '\n', (size_t)(end - at));
-        size_t len = nl ? (size_t)(nl - at) : (size_t)(end - at);
-        const char *start = at;
-        at += len + 1;
-        line++;
-        if (strspn(start, " \t\r") >= len)
-            continue;
-        SL_AUTO_JSON *scenario = NULL, *result = NULL;
-        if (sl_json_parse(start, len, MAX_LINE, &scenario, &err) ||
-            sl_scenario_play(scenario, config, SL_RELEASE_TOGETHER, &result, NULL, &err)) {
-            fprintf(stderr, "sluice simulate: %s line %zu: %s\n", path, line, err.text);
-            return SL_EXIT_FAILED;
-        }
-        n++;
-        if (json) {
-            SL_AUTO_BUF out = SL_BUF_INIT(MAX_FILE);
-            sl_json_dump(result, false, &out);
-            puts(sl_buf_text(&out));
-        } else if (!check) {
-            print_text(scenario, result);
-        }
-        if (!check)
-            continue;
-        SL_AUTO_FREE char *d = sl_scenario_difference(scenario, result);
-        if (d)
-            sl_buf_printf(&report, "%s: %s\n", sl_json_get_str(scenario, "name", ""), d);
-        else
-            agree++;
+    return ferror(from) ? sl_err_set(err, SL_IO, "cannot be read") : 1;
+}
+
+/* One line of the file; *ret_scenario and *ret_result are owned. NULL, or what is wrong with it, owned. */
+static char *play_line(const struct sl_buf *line, const struct sl_config *config, struct sl_json **ret_scenario,
+                       struct sl_json **ret_result) {
+    struct sl_err err = SL_ERR_INIT;
+    if (sl_json_parse_limited(line->data, line->len, MAX_LINE, SL_JSON_MAX_ELEMENTS, ret_scenario, &err))
+        return sl_xstrdup(err.text);
+    SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
+    sl_scenario_check(*ret_scenario, &errors);
+    if (errors.n)
+        return sl_fielderrs_message(&errors);
+    if (sl_scenario_play(*ret_scenario, config, SL_RELEASE_TOGETHER, ret_result, NULL, &err))
+        return sl_xstrdup(err.text);
+    return NULL;
+}
+
+struct tally {
+    size_t scenarios, agree;
+    struct sl_buf report;
+};
+
+static void tell(const struct sl_json *scenario, const struct sl_json *result, bool check, bool json,
+                 struct tally *tally) {
+    tally->scenarios++;
+    if (json) {
+        SL_AUTO_BUF out = SL_BUF_INIT(MAX_TEXT);
+        sl_json_dump(result, false, &out);
+        puts(sl_buf_text(&out));
+    } else if (!check) {
+        print_text(scenario, result);
     }
     if (!check)
-        return SL_EXIT_OK;
-    FILE *to = json ? stderr : stdout; /* the objects stay alone on standard output */
-    fputs(sl_buf_text(&report), to);
-    fprintf(to, "%zu of %zu agree\n", agree, n);
-    return agree == n ? SL_EXIT_OK : SL_EXIT_WRONG;
+        return;
+    SL_AUTO_FREE char *d = sl_scenario_difference(scenario, result);
+    if (d)
+        sl_buf_printf(&tally->report, "%s: %s\n", sl_json_get_str(scenario, "name", ""), d);
+    else
+        tally->agree++;
+}
+
+int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check, bool json) {
+    FILE *from = strcmp(path, "-") ? fopen(path, "re") : stdin;
+    struct sl_err err = SL_ERR_INIT;
+    if (!from) {
+        SL_AUTO_FREE char *text = sl_xprintf("%s: %s", path, strerror(errno));
+        sl_cmd_error("simulate", json, text);
+        return SL_EXIT_FAILED;
+    }
+    SL_AUTO_BUF line = SL_BUF_INIT(MAX_LINE);
+    struct tally tally = {.report = SL_BUF_INIT(MAX_TEXT)};
+    SL_AUTO_FREE char *wrong = NULL;
+    int rc = 0;
+    size_t number = 1;
+    for (; !wrong && (rc = next_line(from, &line, &err)) > 0; number++) {
+        const char *text = sl_buf_text(&line);
+        if (strspn(text, " \t\r") >= line.len)
+            continue;
+        SL_AUTO_JSON *scenario = NULL, *result = NULL;
+        SL_AUTO_FREE char *why = play_line(&line, config, &scenario, &result);
+        if (why)
+            wrong = sl_xprintf("%s:%zu: %s", path, number, why);
+        else
+            tell(scenario, result, check, json, &tally);
+    }
+    if (rc < 0)
+        wrong = sl_xprintf("%s:%zu: %s", path, number, err.text);
+    if (from != stdin)
+        fclose(from);
+    if (check && !wrong) {
+        FILE *to = json ? stderr : stdout; /* the objects stay alone on standard output */
+        fputs(sl_buf_text(&tally.report), to);
+        fprintf(to, "%zu of %zu agree\n", tally.agree, tally.scenarios);
+    }
+    sl_buf_done(&tally.report);
+    if (wrong) {
+        fflush(stdout);
+        sl_cmd_error("simulate", json, wrong);
+        return rc == SL_IO ? SL_EXIT_FAILED : SL_EXIT_USAGE;
+    }
+    return !check || tally.agree == tally.scenarios ? SL_EXIT_OK : SL_EXIT_WRONG;
 }

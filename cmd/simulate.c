@@ -154,26 +154,30 @@ int64_t simulation_next(struct simulation *s) {
 }
 
 bool simulation_foreign(const struct sl_json *object) {
-    const char *api = sl_json_get_str(object, "apiVersion", "");
-    return *api && *sl_json_get_str(object, "kind", "") && !sl_resource_of(object) && !sl_jobkind_of(object) &&
-           strncmp(api, SL_KUEUE_GROUP "/", strlen(SL_KUEUE_GROUP) + 1);
+    return sl_manifest_foreign(object);
+}
+
+/* Faults that keep an object from being created; an API server drops unknown fields. */
+static bool counts(const struct sl_fielderr *e) {
+    return e->type != SL_FE_UNKNOWN;
 }
 
 int simulation_create(struct simulation *s, const struct sl_json *object, struct sl_json **ret_warnings,
                       struct sl_err *err) {
+    SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT, warnings = SL_FIELDERRS_INIT;
+    sl_manifest_check(object, &errors, &warnings);
+    (void)ret_warnings;
+    for (size_t i = 0; i < errors.n; i++)
+        if (counts(&errors.items[i])) {
+            SL_AUTO_FREE char *text = sl_fielderrs_message(&errors);
+            return sl_err_set(err, SL_INVALID, "%s", text);
+        }
     SL_AUTO_JSON *o = sl_json_copy(object);
     const struct sl_resource *r = sl_resource_of(o);
-    (void)ret_warnings;
     if (!r)
         return sl_err_set(err, SL_INVALID, "kind %s of apiVersion %s is not simulated",
                           sl_json_get_str(o, "kind", "(none)"), sl_json_get_str(o, "apiVersion", "(none)"));
     if (!strcmp(r->group, SL_KUEUE_GROUP)) {
-        SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
-        sl_api_validate(o, NULL, SL_VALIDATE_STRUCTURE, &errors);
-        if (errors.n) {
-            SL_AUTO_FREE char *text = sl_fielderrs_message(&errors);
-            return sl_err_set(err, SL_INVALID, "%s", text);
-        }
         int rc = sl_api_convert(o, SL_KUEUE_API, err);
         if (rc)
             return rc;
@@ -389,16 +393,30 @@ static void tell_queues(struct story *st) {
     }
 }
 
+static void complain(bool json, const struct sl_manifest *f, const char *level, const char *path, const char *text) {
+    if (json) {
+        sl_manifest_report(true, f, level, path, text);
+        return;
+    }
+    fflush(stdout); /* complaints come in their place among what was told, also in a pipe */
+    fprintf(stderr, "%s:%d: ", f->file, f->line);
+    if (f->documents > 1)
+        fprintf(stderr, "document %d: ", f->document);
+    fprintf(stderr, "%s %s: %s%s%s%s\n", sl_json_get_str(f->object, "kind", "?"),
+            sl_json_path_str(f->object, "metadata.name", "?"), *level == 'w' ? "warning: " : "", path,
+            *path ? ": " : "", text);
+}
+
 /* Every wrong field on a line of its own; an error of one text would be cut. */
-static bool well_formed(const struct sl_manifest *f) {
-    const struct sl_resource *r = sl_resource_of(f->object);
-    SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
-    if (r && !strcmp(r->group, SL_KUEUE_GROUP))
-        sl_api_validate(f->object, NULL, SL_VALIDATE_STRUCTURE, &errors);
-    for (size_t i = 0; i < errors.n; i++)
-        fprintf(stderr, "%s:%d: %s %s: %s: %s\n", f->file, f->line, r->kind,
-                sl_json_path_str(f->object, "metadata.name", "?"), errors.items[i].path, errors.items[i].text);
-    return errors.n == 0;
+static bool well_formed(bool json, const struct sl_manifest *f) {
+    SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT, warnings = SL_FIELDERRS_INIT;
+    sl_manifest_check(f->object, &errors, &warnings);
+    bool good = true;
+    for (size_t i = 0; i < errors.n; i++) {
+        complain(json, f, counts(&errors.items[i]) ? "error" : "warning", errors.items[i].path, errors.items[i].text);
+        good = good && !counts(&errors.items[i]);
+    }
+    return good;
 }
 
 static int play(struct story *st, const struct sl_manifests *manifests, int64_t until_ms) {
@@ -406,13 +424,11 @@ static int play(struct story *st, const struct sl_manifests *manifests, int64_t 
     for (size_t i = 0; i < manifests->n; i++) {
         const struct sl_manifest *f = &manifests->items[i];
         struct sl_err err = SL_ERR_INIT;
-        fflush(stdout); /* complaints come in their place among what was told, also in a pipe */
         if (simulation_foreign(f->object)) {
-            fprintf(stderr, "%s:%d: %s %s: passed over, this kind is not simulated\n", f->file, f->line,
-                    sl_json_get_str(f->object, "kind", "?"), sl_json_path_str(f->object, "metadata.name", "?"));
+            complain(st->json, f, "note", "", "passed over, this kind is not simulated");
             continue;
         }
-        if (!well_formed(f)) {
+        if (!well_formed(st->json, f)) {
             refused++;
             continue;
         }
@@ -420,9 +436,7 @@ static int play(struct story *st, const struct sl_manifests *manifests, int64_t 
             i) /* creation times have whole seconds: keep the order */
             simulation_advance(&st->sim, sl_cluster_wall_ms(st->sim.cluster) / 1000 * 1000 + 1000);
         if (simulation_create(&st->sim, f->object, NULL, &err)) {
-            fflush(stdout);
-            fprintf(stderr, "%s:%d: %s %s: %s\n", f->file, f->line, sl_json_get_str(f->object, "kind", "?"),
-                    sl_json_path_str(f->object, "metadata.name", "?"), err.text);
+            complain(st->json, f, "error", "", err.text);
             refused++;
             continue;
         }
@@ -475,15 +489,18 @@ int sl_cmd_simulate(int argc, char **argv) {
         free(args);
         return SL_EXIT_USAGE;
     }
+    bool json = !strcmp(output, "json");
     struct sl_config config;
     struct sl_json *document = NULL;
-    if (sl_config_load(config_path, NULL, NULL, &config, &document)) {
+    SL_AUTO_FREE char *error = NULL;
+    if (sl_config_read(config_path, NULL, NULL, &config, &document, &error)) {
+        sl_cmd_error("simulate", json, error);
         free(args);
         return SL_EXIT_FAILED;
     }
     sl_log_set_level(SL_LOG_ERROR);
     if (scenario) {
-        int code = sl_cmd_scenario(scenario, &config, check, !strcmp(output, "json"));
+        int code = sl_cmd_scenario(scenario, &config, check, json);
         free(args);
         sl_config_done(&config);
         sl_json_unref(document);
@@ -496,11 +513,11 @@ int sl_cmd_simulate(int argc, char **argv) {
         rc = sl_manifests_load(&manifests, args[i], &err);
     if (!rc && !manifests.n)
         rc = sl_err_set(&err, SL_INVALID, "%s: nothing to play: no manifests here", args[0]);
-    struct story story = {.json = !strcmp(output, "json")};
+    struct story story = {.json = json};
     if (!rc)
         rc = simulation_init(&story.sim, &config, document, run_ms, &err);
     if (rc) {
-        fprintf(stderr, "sluice simulate: %s\n", err.text);
+        sl_cmd_error("simulate", json, err.text);
         code = rc == SL_INVALID ? SL_EXIT_WRONG : SL_EXIT_FAILED;
     } else {
         sl_cluster_watch(story.sim.cluster, &sl_watched[SL_WATCHED_JOBS], &(struct sl_watch_options){0}, on_job,
@@ -509,7 +526,7 @@ int sl_cmd_simulate(int argc, char **argv) {
                          on_workload, &story);
         int refused = play(&story, &manifests, until_ms);
         if (refused < 0)
-            fprintf(stderr, "sluice simulate: the story does not come to rest; please report this\n");
+            sl_cmd_error("simulate", json, "the story does not come to rest; please report this");
         code = refused < 0 ? SL_EXIT_FAILED : refused ? SL_EXIT_WRONG : SL_EXIT_OK;
     }
     if (story.sim.manager)

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Exit codes: 0 fine, 1 something was found wrong (invalid manifests, a difference, not ready), 2 wrong use, 3 could
- * not be done (I/O, API server). */
+/* Exit codes: 0 fine, 1 something was found wrong (invalid manifests, a difference, not ready), 2 wrong use (a scenario
+ * file that is none, too), 3 could not be done (I/O, configuration, API server). */
 enum { SL_EXIT_OK, SL_EXIT_WRONG, SL_EXIT_USAGE, SL_EXIT_FAILED };
 
 struct sl_command {
@@ -27,6 +27,9 @@ struct sl_option {
 /* Parses in place; positional arguments are moved to the front of args (not counting argv[0]); returns how many, or -1
  * after printing an error to standard error that names the option. */
 int sl_options(int argc, char **argv, const struct sl_option *options, const char ***ret_args);
+
+/* Why a verb could not begin: a line on standard error, or with json an object {"error": ...} on standard output. */
+void sl_cmd_error(const char *verb, bool json, const char *text);
 
 int sl_cmd_manager(int argc, char **argv);
 int sl_cmd_simulate(int argc, char **argv);

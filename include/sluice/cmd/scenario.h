@@ -4,11 +4,17 @@
 #define SLUICE_CMD_SCENARIO_H
 
 #include "sluice/api/config.h"
+#include "sluice/api/fielderr.h"
 #include "sluice/base/json.h"
 
 /* Prints one object a line with json, and with check "N of M agree" and each first difference. Returns an exit code: 0,
- * 1 on a difference, 3 when the file cannot be read. */
+ * 1 on a difference, 2 at the first line that is no scenario (the error has its number, and the path of each fault), 3
+ * when the file cannot be read. A line has at most 4 MiB. */
 int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check, bool json);
+
+/* Every fault of a scenario as such: types, unknown members, objects that an API server would refuse. What is said of
+ * it can be played, but for names that lead nowhere. */
+void sl_scenario_check(const struct sl_json *scenario, struct sl_fielderrs *errors);
 
 struct sl_scenario_stats { /* decisions over the whole scenario */
     size_t admissions, evictions, reasons;

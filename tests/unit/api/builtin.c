@@ -99,7 +99,7 @@ static void jobs(void **state) {
          "spec.completionMode: Unsupported value: \"Some\": supported values: \"NonIndexed\", \"Indexed\"\n"
          "spec.suspend: Invalid value: 1: must be true or false"},
         {"metadata: {name: a}\nspec: {parallelism: 99999999999999999999, template: {spec: {containers: [{name: c}]}}}",
-         "spec.parallelism: Invalid value: \"99999999999999999999\": must be an integer between 0 and 2147483647"},
+         "spec.parallelism: Invalid value: 1e20: must be an integer between 0 and 2147483647"},
         {"metadata: {name: a}\nspec: {template: {spec: {containers: 5}}}",
          "spec.template.spec.containers: Invalid value: 5: must be an array"},
         {"metadata: {name: a}\nspec: {template: {spec: {containers: []}}}",

@@ -1,0 +1,293 @@
+/* Files that are not what they should be: each fault is named by file, line, document and path, and nothing is played.
+ */
+#include "verbs.h"
+
+#include "sluice/base/json.h"
+
+static int (*const readers[])(int, char **) = {sl_cmd_lint, sl_cmd_simulate};
+static const char *const json_output[] = {"-o", "json", NULL};
+
+static void assert_not_said(const char *text) {
+    if (strstr(said, text))
+        fail_msg("\"%s\" is in:\n%s", text, said);
+}
+
+/* Everything that was said is one JSON object with a member error. */
+static void assert_one_error(const char *text) {
+    SL_AUTO_JSON *o = NULL;
+    struct sl_err err = SL_ERR_INIT;
+    if (sl_json_parse(said, strcspn(said, "\n"), sizeof said, &o, &err) ||
+        strchr(said, '\n') != said + strlen(said) - 1)
+        fail_msg("%s: %s", err.text, said);
+    if (!strstr(sl_json_get_str(o, "error", ""), text))
+        fail_msg("\"%s\" is not in the error: %s", text, said);
+}
+
+#define QUEUES                                                                                                         \
+    "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: f}}\n---\n"                           \
+    "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: c}}\n---\n"
+
+static void jobs_of_wrong_types(void **state) {
+    (void)state;
+    static const struct {
+        const char *job, *said;
+    } rows[] = {
+        {"metadata: [1]\nspec: {template: {spec: {containers: [{name: c}]}}}", "metadata: Invalid value: must be an"},
+        {"metadata: {name: j}\nspec: x", "Job/j: spec: Invalid value: \"x\": must be an object"},
+        {"metadata: {name: j}\nspec: {parallelism: x, template: {spec: {containers: [{name: c}]}}}",
+         "spec.parallelism: Invalid value: \"x\": must be an integer between 0 and 2147483647"},
+        {"metadata: {name: j}\nspec: {completions: 1.5, template: {spec: {containers: [{name: c}]}}}",
+         "spec.completions: Invalid value: 1.5: must be an integer"},
+        {"metadata: {name: j}\nspec: {parallelism: 3000000000, template: {spec: {containers: [{name: c}]}}}",
+         "spec.parallelism: Invalid value: 3000000000: must be an integer between 0 and 2147483647"},
+        {"metadata: {name: j}\nspec: {template: {spec: {containers: {name: c}}}}",
+         "spec.template.spec.containers: Invalid value: must be an array"},
+        {"metadata: {name: j}\nspec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: -1}}}]}}}",
+         "spec.template.spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": must be greater than"},
+        {"metadata: {name: j}\nspec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: abc}}}]}}}",
+         "spec.template.spec.containers[0].resources.requests[cpu]: Invalid value: \"abc\": must be a quantity"},
+        {"metadata: {name: No_name}\nspec: {template: {spec: {containers: [{name: c}]}}}",
+         "metadata.name: Invalid value: \"No_name\": a lowercase RFC 1123 subdomain must consist"},
+    };
+    for (size_t i = 0; i < SL_COUNT(rows); i++)
+        for (size_t v = 0; v < SL_COUNT(readers); v++) {
+            SL_AUTO_FREE char *text = sl_xprintf(QUEUES "apiVersion: batch/v1\nkind: Job\n%s\n", rows[i].job);
+            assert_int_equal(run_on(readers[v], "a.yaml", text), SL_EXIT_WRONG);
+            assert_said("a.yaml:5: document 3: ");
+            SL_AUTO_FREE char *as_simulate = sl_xstrdup(rows[i].said); /* "Job j: " there */
+            if (v && !strncmp(as_simulate, "Job/", 4))
+                as_simulate[3] = ' ';
+            assert_said(as_simulate);
+            assert_not_said("started");
+        }
+}
+
+static void every_fault_of_a_job_is_told(void **state) {
+    (void)state;
+    const char *text = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {parallelism: x, suspend: 1}\n";
+    for (size_t v = 0; v < SL_COUNT(readers); v++) {
+        assert_int_equal(run_on(readers[v], "a.yaml", text), SL_EXIT_WRONG);
+        assert_said("spec.parallelism: Invalid value: \"x\"");
+        assert_said("spec.suspend: Invalid value: 1: must be true or false");
+        assert_said("spec.template: Required value");
+        assert_int_equal(run_on_with(readers[v], json_output, "a.yaml", text), SL_EXIT_WRONG);
+        assert_said("\"document\":1");
+        assert_said("\"path\":\"spec.suspend\"");
+    }
+    assert_int_equal(RUN(sl_cmd_explain, "job/j", "--simulate", "tests/golden/job-create/silly-types/in.yaml"),
+                     SL_EXIT_WRONG);
+    assert_said("metadata.annotations: Invalid value: must be an object");
+}
+
+static void versions_that_are_not_served(void **state) {
+    (void)state;
+    for (size_t v = 0; v < SL_COUNT(readers); v++) {
+        assert_int_equal(run_on(readers[v], "a.yaml", "{apiVersion: batch/v2, kind: Job, metadata: {name: j}}"),
+                         SL_EXIT_WRONG);
+        assert_said("apiVersion: Unsupported value: \"batch/v2\": supported values: \"batch/v1\"");
+        assert_int_equal(
+            run_on(readers[v], "a.yaml", "{apiVersion: kueue.x-k8s.io/v1alpha1, kind: Cohort, metadata: {name: c}}"),
+            SL_EXIT_WRONG);
+        assert_said("apiVersion: Unsupported value: \"kueue.x-k8s.io/v1alpha1\": supported values: "
+                    "\"kueue.x-k8s.io/v1beta1\", \"kueue.x-k8s.io/v1beta2\"");
+        assert_int_equal(run_on(readers[v], "a.yaml", "{apiVersion: v1beta2, kind: Cohort, metadata: {name: c}}"),
+                         SL_EXIT_WRONG);
+        assert_said("apiVersion: Unsupported value: \"v1beta2\"");
+        assert_int_equal(run_on(readers[v], "a.yaml", "{apiVersion: 5, kind: [x], metadata: {name: c}}"),
+                         SL_EXIT_WRONG);
+        assert_said("apiVersion: Invalid value: 5: must be a string");
+        assert_said("kind: Invalid value: must be a string");
+        assert_int_equal(run_on(readers[v], "a.yaml", "{apiVersion: batch.volcano.sh/v1alpha1, kind: Job}"),
+                         SL_EXIT_OK);
+    }
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", "{apiVersion: kueue.sigs.k8s.io/v1, kind: ClusterQueue}"),
+                     SL_EXIT_OK);
+    assert_said("warning: ClusterQueue/?: apiVersion: Unsupported value: \"kueue.sigs.k8s.io/v1\"");
+}
+
+static void the_same_object_twice(void **state) {
+    (void)state;
+    const char *job =
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {template: {spec: {containers: [{name: "
+        "c}]}}}\n";
+    SL_AUTO_FREE char *twice = sl_xprintf("%s---\n%s", job, job);
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", twice), SL_EXIT_WRONG);
+    assert_said("a.yaml:6: document 2: error: Job/j: metadata.name: Duplicate value: \"j\": the same object is in ");
+    assert_said("a.yaml:1\n");
+    assert_int_equal(run_on(sl_cmd_simulate, "a.yaml", twice), SL_EXIT_WRONG);
+    assert_said("a.yaml:6: document 2: Job j: ");
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml",
+                            "{apiVersion: kueue.x-k8s.io/v1beta1, kind: Cohort, metadata: {name: c}}"
+                            "\n---\n{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: "
+                            "{name: c}}"),
+                     SL_EXIT_WRONG);
+    assert_said("Duplicate value: \"c\"");
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml",
+                            "{apiVersion: v1, kind: Namespace, metadata: {name: c}}\n---\n"
+                            "{apiVersion: v1, kind: Namespace, metadata: {name: c}}"),
+                     SL_EXIT_OK); /* no harm */
+    assert_said("warning: Namespace/c: metadata.name: Duplicate value");
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml",
+                            "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: "
+                            "c}}\n---\n{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, "
+                            "metadata: {name: c, namespace: other}}\n---\n{apiVersion: "
+                            "kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: c}}"),
+                     SL_EXIT_OK);
+    assert_said("3 documents checked, 0 errors");
+}
+
+static void fields_that_do_not_exist(void **state) {
+    (void)state;
+    const char *text =
+        "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: c, nmae: x}, spec: {parent: p}}";
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", text),
+                     SL_EXIT_WRONG); /* as kubectl, which asks for strict reading */
+    assert_said("spec.parent: Unknown field");
+    assert_said("metadata.nmae: Unknown field");
+    assert_int_equal(run_on(sl_cmd_simulate, "a.yaml", text), SL_EXIT_OK); /* as the API server, which drops them */
+    assert_said("a.yaml:1: Cohort c: warning: spec.parent: Unknown field");
+}
+
+static void lists(void **state) {
+    (void)state;
+    for (size_t v = 0; v < SL_COUNT(readers); v++) {
+        assert_int_equal(run_on(readers[v], "a.yaml", "{apiVersion: v1, kind: List, items: 5}"), SL_EXIT_WRONG);
+        assert_said("a.yaml:1: document 1: items: Invalid value: must be an array");
+        assert_int_equal(run_on(readers[v], "a.yaml", "{apiVersion: v1, kind: List, items: [{}, 5]}"), SL_EXIT_WRONG);
+        assert_said("a.yaml:1: document 1: items[1]: Invalid value: must be an object");
+        assert_int_equal(run_on(readers[v], "a.yaml", "x"), SL_EXIT_WRONG);
+        assert_said("a.yaml:1: document 1: must be an object");
+    }
+}
+
+static void a_name_does_not_reach_the_terminal_raw(void **state) {
+    (void)state;
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", "{apiVersion: batch/v1, kind: Job, metadata: {name: \"a\\e[2Jb\"}}"),
+                     SL_EXIT_WRONG);
+    assert_said("Job/a?[2Jb");
+    assert_null(strchr(said, 27));
+}
+
+static void errors_are_objects_where_output_is(void **state) {
+    (void)state;
+    for (size_t v = 0; v < SL_COUNT(readers); v++) {
+        assert_int_equal(RUN(readers[v], "-o", "json", "/nonexistent/x.yaml"), SL_EXIT_FAILED);
+        assert_one_error("/nonexistent/x.yaml: no such file or folder");
+        assert_int_equal(run_on_with(readers[v], json_output, "a.yaml", "a: [1,\n b: }\n"), SL_EXIT_WRONG);
+        assert_one_error("a.yaml: YAML line 2");
+    }
+    assert_int_equal(RUN(sl_cmd_simulate, "-o", "json", "--config", "/nonexistent/c.yaml", folder), SL_EXIT_FAILED);
+    assert_one_error("configuration /nonexistent/c.yaml: No such file");
+    assert_int_equal(RUN(sl_cmd_simulate, "-o", "json", "--scenario", "/nonexistent/s"), SL_EXIT_FAILED);
+    assert_one_error("/nonexistent/s: No such file");
+}
+
+static void configurations(void **state) {
+    (void)state;
+#define CONFIG "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+    static const struct {
+        const char *text, *said;
+    } rows[] = {
+        {CONFIG "waitForPodsReady: {timeout: -5m}",
+         "waitForPodsReady.timeout: Invalid value: \"-5m\": must not be negative"},
+        {CONFIG "waitForPodsReady: {timeout: 5}", "waitForPodsReady.timeout: Invalid value: 5: must be a duration"},
+        {CONFIG "waitForPodsReady: {requeuingStrategy: {backoffLimitCount: 3000000000}}",
+         "waitForPodsReady.requeuingStrategy.backoffLimitCount: Invalid value: 3000000000: must be between 0 and"},
+        {CONFIG "waitForPodsReady: {requeuingStrategy: {backoffLimitCount: 99999999999999999999}}",
+         "waitForPodsReady.requeuingStrategy.backoffLimitCount: Invalid value: 1e20: must be an integer"},
+        {CONFIG "webhook: {port: 70000}", "webhook.port: Invalid value: 70000: must be between 0 and 65535"},
+        {CONFIG "nope: 1", "nope: Unknown field"},
+        {CONFIG "integrations: {frameworks: x}", "integrations.frameworks: Invalid value: must be a list"},
+        {CONFIG "a: [", "c.yaml: YAML line 4"},
+        {CONFIG "---\n" CONFIG, "must hold one document, holds 2"},
+        {"x", "the configuration must be an object"},
+    };
+    const char *const with[] = {"examples/first-job", "--config", NULL};
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        assert_int_equal(run_on_with(sl_cmd_simulate, with, "c.yaml", rows[i].text), SL_EXIT_FAILED);
+        assert_said(rows[i].said);
+        const char *first = strstr(said, "c.yaml");
+        assert_non_null(first);
+        assert_null(strstr(first + 1, "c.yaml")); /* once is enough */
+    }
+}
+
+static void scenarios(void **state) {
+    (void)state;
+#define FLAVOR "{\"apiVersion\":\"kueue.x-k8s.io/v1beta2\",\"kind\":\"ResourceFlavor\",\"metadata\":{\"name\":\"f\"}}"
+    static const struct {
+        const char *line, *said;
+    } rows[] = {
+        {"{\"name\":\"x\",\"config\":5}", "config: Unknown field"},
+        {"{\"name\":\"x\",\"steps\":5}", "steps: Invalid value: 5: must be an array"},
+        {"{\"name\":\"x\",\"expect\":\"x\"}", "expect: Invalid value: \"x\": must be an array"},
+        {"{\"steps\":[]}", "name: Required value"},
+        {"{\"name\":\"x\",\"steps\":[{\"melt\":\"w\"}]}", "steps[0].melt: Unknown field"},
+        {"{\"name\":\"x\",\"steps\":[{}]}", "steps[0]: Invalid value: must have one of create, finish"},
+        {"{\"name\":\"x\",\"steps\":[{\"finish\":\"w\",\"delete\":\"w\"}]}",
+         "steps[0]: Invalid value: must have one of"},
+        {"{\"name\":\"x\",\"steps\":[{\"finish\":7}]}", "steps[0].finish: Invalid value: 7: must be a string"},
+        {"{\"name\":\"x\",\"steps\":[{\"finish\":\"w\"}]}", "steps[0].finish: Not found: \"w\""},
+        {"{\"name\":\"x\",\"objects\":[" FLAVOR ",{\"kind\":\"Job\"}]}", "objects[1].kind: Unsupported value: \"Job\""},
+        {"{\"name\":\"x\",\"objects\":[{\"apiVersion\":\"kueue.x-k8s.io/v1beta2\",\"kind\":\"Cohort\"}]}",
+         "objects[0].metadata.name: Required value"},
+        {"{\"name\":\"x\",\"steps\":[{\"create\":{\"apiVersion\":\"kueue.x-k8s.io/v1beta2\",\"kind\":\"Workload\","
+         "\"metadata\":{\"name\":\"w\"},\"spec\":{\"podSets\":[{\"name\":\"main\",\"count\":10000000000000000000,"
+         "\"template\":{\"spec\":{\"containers\":[{\"name\":\"c\"}]}}}]}}}]}",
+         "steps[0].create.spec.podSets[0].count: Invalid value: 1e19: must be between -2147483648 and 2147483647"},
+        {"{\"name\":\"x\",\"steps\":[{\"create\":{\"apiVersion\":\"kueue.x-k8s.io/v1beta2\",\"kind\":\"Workload\","
+         "\"metadata\":{\"name\":\"w\"},\"spec\":{\"podSets\":[{\"name\":\"main\",\"count\":1,\"template\":{\"spec\":{"
+         "\"containers\":[{\"name\":\"c\",\"resources\":{\"requests\":{\"cpu\":-1}}}]}}}]}}}]}",
+         "steps[0].create.spec.podSets[0].template.spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\""},
+        {"{\"name\":\"x\",\"steps\":[{\"patch\":{\"kind\":\"ClusterQueue\",\"name\":\"q\",\"spec\":5}}]}",
+         "steps[0].patch.spec: Invalid value: 5: must be an object"},
+        {"{\"name\":\"x\",\"expect\":[{\"w\":{\"state\":\"Lost\"}}]}",
+         "expect[0][w].state: Unsupported value: \"Lost\""},
+        {"[]", "scenario: Invalid value: must be an object"},
+        {"{\"name\":", "JSON line 1"},
+    };
+    const char *const with[] = {"--scenario", NULL}, *const with_json[] = {"-o", "json", "--scenario", NULL};
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        SL_AUTO_FREE char *text = sl_xprintf("{\"name\":\"good\"}\n\n%s\n{\"name\":\"after\"}\n", rows[i].line);
+        assert_int_equal(run_on_with(sl_cmd_simulate, with, "s.jsonl", text), SL_EXIT_USAGE);
+        SL_AUTO_FREE char *place = sl_xprintf("s.jsonl:3: %s", rows[i].said);
+        assert_said(place);
+        assert_said("good: settled");
+        assert_not_said("after"); /* nothing is played behind the fault */
+        assert_int_equal(run_on_with(sl_cmd_simulate, with_json, "s.jsonl", rows[i].line), SL_EXIT_USAGE);
+        assert_one_error(rows[i].said);
+    }
+}
+
+static void scenarios_that_are_too_large(void **state) {
+    (void)state;
+    const char *const with[] = {"--scenario", NULL};
+    size_t n = 100000, size = (4u << 20) + 100;
+    char *text = sl_xalloc(size + 1);
+    memset(text, '[', n);
+    memset(text + n, ']', n);
+    assert_int_equal(run_on_with(sl_cmd_simulate, with, "s.jsonl", text), SL_EXIT_USAGE);
+    assert_said("s.jsonl:1: JSON nested deeper than 64 levels");
+    memset(text, ' ', size);
+    text[0] = '\n';
+    assert_int_equal(run_on_with(sl_cmd_simulate, with, "s.jsonl", text), SL_EXIT_USAGE);
+    assert_said("s.jsonl:2: a line of more than 4194304 bytes");
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jobs_of_wrong_types),
+        cmocka_unit_test(every_fault_of_a_job_is_told),
+        cmocka_unit_test(versions_that_are_not_served),
+        cmocka_unit_test(the_same_object_twice),
+        cmocka_unit_test(fields_that_do_not_exist),
+        cmocka_unit_test(lists),
+        cmocka_unit_test(a_name_does_not_reach_the_terminal_raw),
+        cmocka_unit_test(errors_are_objects_where_output_is),
+        cmocka_unit_test(configurations),
+        cmocka_unit_test(scenarios),
+        cmocka_unit_test(scenarios_that_are_too_large),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
