@@ -605,7 +605,8 @@ void lc_step(struct sl_json *status, const struct sl_workload *w, const struct l
         pods_ready_condition(s);
     if (!ret->deactivate)
         pods_ready_timeout(s);
-    if (s->evicted && s->holds && f->has_owner && f->job_stopped) {
+    bool stopped = f->has_owner ? f->job_stopped : f->nobodys && !w->active;
+    if (s->evicted && s->holds && stopped) {
         release(s);
         pods_ready_condition(s);
     }

@@ -24,6 +24,7 @@ struct lc_facts {
     int64_t retain_finished_ms, retain_deactivated_ms; /* -1: for ever */
     /* the job behind it */
     bool has_owner; /* some controller owner of a kind we know */
+    bool nobodys;   /* made by hand, without any owner */
     bool has_job;   /* and it exists */
     bool orphan;    /* the owner is gone for good */
     bool job_finished, job_success;

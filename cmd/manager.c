@@ -613,11 +613,11 @@ int64_t sl_manager_recount(struct manager *m) {
     struct sl_map sums = SL_MAP_INIT; /* "cq\x1fflavor\x1fresource" -> int64 * */
     SL_MAP_EACH (&m->workloads.by_uid, e) {
         const struct record *wl = e->value;
-        if (!wl->holds || !wl->in_engine)
+        if (!wl->holds)
             continue;
         SL_AUTO_JSON *tree = record_tree(wl);
         struct sl_workload *w = decode_workload(m, wl, tree);
-        if (w && w->admission && w->active)
+        if (w && w->admission)
             for (size_t i = 0; i < w->admission->n_podsets; i++) {
                 const struct sl_podset_assignment *a = &w->admission->podsets[i];
                 int64_t left = a->count;

@@ -129,11 +129,28 @@ void mark_pair(struct manager *m, struct record *wl); /* the Workload's job, or 
 void feed_engine(struct manager *m, struct record *wl);
 void feed_all(struct manager *m);
 void sync_record(struct manager *m, struct record *r);
+struct record *job_of(const struct manager *m,
+                      const struct record *wl); /* the one it is or was made for, while known */
+/* The part of a look that concerns the Workload alone. True when a write was sent. */
+bool step_workload(struct manager *m, struct record *wl, const struct sl_json *wl_tree, const struct sl_workload *w,
+                   const struct lc_facts *f);
+/* The class a Workload refers to was given another value; the same. */
+bool sync_class_value(struct manager *m, struct record *wl, const struct sl_workload *w);
 struct sl_workload *decode_workload(struct manager *m, const struct record *wl, const struct sl_json *tree);
 void collect_facts(struct manager *m, const struct record *wl, const struct sl_json *tree, const struct sl_workload *w,
                    struct lc_facts *ret);
 void note_release(struct manager *m, const char *uid, const char *why);
 void note_outcome(struct manager *m, const char *uid, enum sl_ledger_outcome outcome);
+
+/* orphan.c */
+bool known_owner(const struct sl_json *workload);                       /* owned by a kind of job that we run */
+bool orphaned(const struct manager *m, const struct record *wl);        /* made for a job that is not there */
+void sync_orphan(struct manager *m, struct record *wl);                 /* one look at a Workload without its job */
+void reclaim(struct manager *m, struct record *job, struct record *wl); /* one that was left behind becomes its own */
+/* A job that names a Workload made beforehand takes it over, unless it belongs to somebody else: the Workload, once it
+ * is its own. */
+struct record *adopt_prebuilt(struct manager *m, struct record *job, const char *name);
+bool drop_finalizer(struct manager *m, struct record *wl, const struct sl_json *wl_tree); /* true when one was sent */
 
 /* write.c */
 /* Sends the status that `now` has over what the record holds; why: for the log. Does nothing when they are equal. */

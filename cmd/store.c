@@ -62,11 +62,11 @@ static void remember(struct store *s, struct record *r, const struct sl_json *ob
     SL_JSON_ITEMS (sl_json_get(meta, "ownerReferences"), o)
         if (sl_json_get_bool(o.value, "controller", false))
             owner = o.value;
-    replace(&r->owner_uid, sl_json_get_str(owner, "uid", NULL));
+    const char *job_uid = sl_json_get_str(sl_json_get(meta, "labels"), SL_LABEL_JOB_UID, NULL);
+    r->left_behind = job_uid && !sl_json_len(sl_json_get(meta, "ownerReferences"));
+    replace(&r->owner_uid, r->left_behind ? job_uid : sl_json_get_str(owner, "uid", NULL));
     replace(&r->owner_kind, sl_json_get_str(owner, "kind", NULL));
     replace(&r->owner_name, sl_json_get_str(owner, "name", NULL));
-    r->left_behind = !sl_json_len(sl_json_get(meta, "ownerReferences")) &&
-                     sl_json_get(sl_json_get(meta, "labels"), SL_LABEL_JOB_UID) != NULL;
 }
 
 struct record *store_put(struct store *s, const struct sl_json *object, bool *ret_new) {
@@ -112,6 +112,10 @@ struct record *store_get(const struct store *s, const char *ns, const char *name
 
 struct record *store_by_uid(const struct store *s, const char *uid) {
     return sl_map_get(&s->by_uid, uid);
+}
+
+bool store_knew(const struct store *s, const char *uid) {
+    return sl_map_has(&s->graves, uid);
 }
 
 void store_remove(struct store *s, struct record *r, int64_t now_ms) {

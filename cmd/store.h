@@ -35,9 +35,11 @@ struct record {
     int64_t created_ms; /* when its Workload was last asked for; 0: never */
     /* Workloads */
     char *owner_uid, *owner_kind, *owner_name; /* controller reference, NULL */
-    bool left_behind; /* made for a job, whose reference was taken from it: it was deleted without its dependents */
+    bool owner_known;                          /* it is to a kind of job that we run */
+    bool left_behind; /* made for a job, whose reference was taken from it; owner_uid is the one it had */
+    bool owner_gone;  /* for certain */
     bool in_engine;
-    int64_t orphan_since_ms;        /* its owner was missing since; 0: it is there */
+    int64_t orphan_since_ms;        /* its owner is gone since; 0: not yet */
     bool finished, holds, admitted; /* as its status says */
     char *queue;                    /* spec.queueName */
     char *reserved_in;              /* status.admission.clusterQueue, NULL */
@@ -60,6 +62,7 @@ void store_done(struct store *s);
 struct record *store_put(struct store *s, const struct sl_json *object, bool *ret_new);
 struct record *store_get(const struct store *s, const char *ns, const char *name);
 struct record *store_by_uid(const struct store *s, const char *uid);
+bool store_knew(const struct store *s, const char *uid);              /* it was removed, not long ago */
 void store_remove(struct store *s, struct record *r, int64_t now_ms); /* frees r */
 void store_bury_old(struct store *s, int64_t now_ms);                 /* forgets graves older than 10 minutes */
 struct sl_json *record_tree(const struct record *r);                  /* owned */

@@ -7,6 +7,8 @@
  *   Workload not the job's   -> rewrite it (no quota), or stop the job, delete and create anew
  *   Workload admitted        -> start the job
  *   Workload evicted, gone   -> stop the job, then give the quota back
+ *
+ * What becomes of a Workload whose job is gone is in orphan.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +23,8 @@
 #include "sluice/base/metrics.h"
 #include "sluice/flavors/inject.h"
 
-#define ORPHAN_GRACE_MS 5000 /* how long the garbage collector gets to remove the Workload of a deleted job */
-#define CREATE_GAP_MS   1000 /* between two Workloads of one job */
+#define CREATE_GAP_MS     1000 /* between two Workloads of one job */
+#define WORKLOAD_NAME_MAX 253
 #define SUSPENSION_WAIT_MS                                                                                             \
     30000 /* how long a start waits for the controller of the job to acknowledge the suspension: a job that starts at  \
              once would lack the history (condition Suspended) that clients know, and before that controller works no  \
@@ -63,7 +65,7 @@ static void unindex(struct manager *m, const char *owner_uid, const struct recor
     }
 }
 
-static struct record *job_of(const struct manager *m, const struct record *wl) {
+struct record *job_of(const struct manager *m, const struct record *wl) {
     return wl->owner_uid ? store_by_uid(&m->jobs, wl->owner_uid) : NULL;
 }
 
@@ -106,23 +108,14 @@ static struct sl_json *infos_of(struct manager *m, const struct record *wl, cons
     return sl_inject_podsets(&in, &infos, err) ? NULL : infos;
 }
 
-static bool known_owner(const struct record *wl) {
-    for (size_t i = 0;; i++) {
-        const struct sl_jobkind *k = sl_jobkind_at(i);
-        if (!k || !wl->owner_kind)
-            return false;
-        if (!strcmp(k->kind, wl->owner_kind))
-            return true;
-    }
-}
-
 void collect_facts(struct manager *m, const struct record *wl, const struct sl_json *tree, const struct sl_workload *w,
                    struct lc_facts *f) {
     *f = (struct lc_facts){.now_ms = manager_now(m),
                            .pods_ready = &m->pods_ready,
                            .retain_finished_ms = m->cfg->retain_finished_ms,
                            .retain_deactivated_ms = m->cfg->retain_deactivated_ms,
-                           .has_owner = known_owner(wl),
+                           .has_owner = wl->owner_known,
+                           .nobodys = !wl->left_behind && !sl_json_len(sl_json_path(tree, "metadata.ownerReferences")),
                            .cq_name = ""};
     f->gates =
         sl_json_str(sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_ADMISSION_GATED_BY), NULL);
@@ -155,16 +148,13 @@ void collect_facts(struct manager *m, const struct record *wl, const struct sl_j
 
 /* ---- feeding the engine ---- */
 
-static bool orphaned(const struct manager *m, const struct record *wl) {
-    return m->synced && (wl->left_behind || (known_owner(wl) && !job_of(m, wl)));
-}
-
 void feed_engine(struct manager *m, struct record *wl) {
     if (!m->synced || wl->deciding)
         return; /* a decision is on its way: its answer brings the newest state */
     if (wl->gone)
         return; /* keeps its place in the books until the job has stopped */
-    if (orphaned(m, wl) && !(wl->left_behind && wl->holds)) { /* what stays for ever holds quota until it is finished */
+    if (!wl->holds &&
+        orphaned(m, wl)) { /* gets nothing any more; what it has, it has until its object says otherwise */
         if (wl->in_engine)
             sl_engine_del_workload(m->engine, wl->uid);
         wl->in_engine = false;
@@ -188,6 +178,7 @@ void feed_all(struct manager *m) {
 static void read_flags(struct manager *m, struct record *wl, const struct sl_json *object) {
     const struct sl_json *status = sl_json_get(object, "status");
     bool held = wl->holds;
+    wl->owner_known = known_owner(object);
     wl->finished = sl_condition_is_true(object, SL_COND_FINISHED);
     wl->holds = !wl->finished && sl_condition_is_true(object, SL_COND_QUOTA_RESERVED) &&
                 !sl_json_is_null(sl_json_get(status, "admission"));
@@ -285,9 +276,8 @@ void job_gone(struct manager *m, const struct sl_json *object) {
         if (wl->gone) {
             forget_workload(m, wl, "job deleted");
         } else {
-            note_release(m, wl->uid, "job deleted");
             mark_queues_of(m, wl);
-            feed_engine(m, wl); /* an orphan now: leaves the books */
+            feed_engine(m, wl); /* an orphan now */
             mark_dirty(m, wl);
         }
         if (last)
@@ -430,7 +420,7 @@ static bool is_managed(const struct manager *m, const struct record *job, const 
     const char *queue = sl_job_queue(tree);
     if (!*queue && !m->cfg->manage_without_queue_name)
         return false;
-    if (!job->owner_uid)
+    if (!job->owner_uid || job->left_behind)
         return true;
     struct record *parent = store_by_uid(&m->jobs, job->owner_uid); /* its quota is the ancestor's business */
     if (!parent)
@@ -552,8 +542,7 @@ static bool sync_spec(struct manager *m, const struct record *job, const struct 
     return true;
 }
 
-/* The class a Workload refers to was given another value. */
-static bool sync_class_value(struct manager *m, struct record *wl, const struct sl_workload *w) {
+bool sync_class_value(struct manager *m, struct record *wl, const struct sl_workload *w) {
     if (!w->priority_class || w->pod_priority_class || w->finished.status == SL_TRI_TRUE)
         return false;
     const struct priority_class *c = sl_map_get(&m->workload_classes, w->priority_class);
@@ -577,9 +566,8 @@ static void count_reclaimable(const struct record *job, const struct sl_json *tr
     }
 }
 
-/* The part of a look that concerns the Workload alone. True when a write was sent. */
-static bool step_workload(struct manager *m, struct record *wl, const struct sl_json *wl_tree,
-                          const struct sl_workload *w, const struct lc_facts *f) {
+bool step_workload(struct manager *m, struct record *wl, const struct sl_json *wl_tree, const struct sl_workload *w,
+                   const struct lc_facts *f) {
     const struct sl_json *old = sl_json_get(wl_tree, "status");
     SL_AUTO_JSON *status = old ? sl_json_copy(old) : sl_json_new_object();
     struct lc_result r;
@@ -613,80 +601,6 @@ static bool step_workload(struct manager *m, struct record *wl, const struct sl_
     }
     lc_result_done(&r);
     return sent;
-}
-
-static bool has_our_finalizer(const struct sl_json *tree) {
-    SL_JSON_ITEMS (sl_json_path(tree, "metadata.finalizers"), f) {
-        if (!strcmp(sl_json_str(f.value, ""), SL_FINALIZER_IN_USE))
-            return true;
-    }
-    return false;
-}
-
-/* Workloads that another controller of this API left behind carry a finalizer; ours have none. */
-static bool drop_finalizer(struct manager *m, struct record *wl, const struct sl_json *wl_tree) {
-    if (!has_our_finalizer(wl_tree))
-        return false;
-    struct sl_json *body = sl_json_new_object(),
-                   *list = sl_json_make_array(sl_json_make_object(body, "metadata"), "finalizers");
-    SL_JSON_ITEMS (sl_json_path(wl_tree, "metadata.finalizers"), f) {
-        if (strcmp(sl_json_str(f.value, ""), SL_FINALIZER_IN_USE))
-            sl_json_append(list, sl_json_new_str(sl_json_str(f.value, "")));
-    }
-    send_patch(m, wl, false, NULL, body, "finalizer");
-    return true;
-}
-
-static void sync_workload(struct manager *m, struct record *wl) {
-    if (wl->busy || wl->gone)
-        return;
-    SL_AUTO_JSON *tree = record_tree(wl);
-    struct sl_workload *w = decode_workload(m, wl, tree);
-    if (!w)
-        return;
-    struct lc_facts f;
-    collect_facts(m, wl, tree, w, &f);
-    if (orphaned(m, wl)) {
-        int64_t now = manager_now(m);
-        if (wl->orphan_since_ms == 0)
-            wl->orphan_since_ms = now;
-        if (!wl->left_behind && wl->orphan_since_ms + ORPHAN_GRACE_MS > now) {
-            set_deadline(m, wl, wl->orphan_since_ms + ORPHAN_GRACE_MS);
-            sl_workload_free(w);
-            return;
-        }
-        f.orphan = true;
-    }
-    if (!(w->deleting && drop_finalizer(m, wl, tree)) && !sync_class_value(m, wl, w))
-        step_workload(m, wl, tree, w, &f);
-    sl_workload_free(w);
-}
-
-/* A job that names a Workload made beforehand takes it over, unless it belongs to somebody else. */
-static struct record *adopt_prebuilt(struct manager *m, struct record *job, const char *name) {
-    struct record *wl = store_get(&m->workloads, job->ns, name);
-    if (!wl || wl->busy || wl->gone)
-        return NULL;
-    if (wl->owner_uid)
-        return !strcmp(wl->owner_uid, job->uid) ? wl : NULL;
-    SL_AUTO_JSON *tree = record_tree(wl);
-    struct sl_json *body = sl_json_new_object(), *meta = sl_json_make_object(body, "metadata");
-    struct sl_json *owners = sl_json_copy(sl_json_path(tree, "metadata.ownerReferences"));
-    if (!owners)
-        owners = sl_json_new_array();
-    struct sl_json *owner = sl_json_new_object();
-    SL_AUTO_FREE char *api = sl_xprintf("%s%s%s", job->kind->group, *job->kind->group ? "/" : "", job->kind->version);
-    sl_json_set_str(owner, "apiVersion", api);
-    sl_json_set_str(owner, "kind", job->kind->kind);
-    sl_json_set_str(owner, "name", job->name);
-    sl_json_set_str(owner, "uid", job->uid);
-    sl_json_set_bool(owner, "controller", true);
-    sl_json_set_bool(owner, "blockOwnerDeletion", true);
-    sl_json_append(owners, owner);
-    sl_json_set(meta, "ownerReferences", owners);
-    sl_json_set_str(sl_json_make_object(meta, "labels"), SL_LABEL_JOB_UID, job->uid);
-    send_patch(m, wl, false, NULL, body, "adoption");
-    return NULL;
 }
 
 struct pair { /* what a look at a job knows */
@@ -756,6 +670,27 @@ static void sync_mismatch(struct manager *m, struct pair *p, const char *prebuil
     send_delete(m, p->wl, false, "Background", NULL, NULL);
 }
 
+/* Its Workload lost the reference to it: taken off by hand it is put back; on the way of a deletion that leaves
+ * dependents, the Workload is an orphan already. */
+static void look_at_left_behind(struct manager *m, const struct pair *p, const char *prebuilt) {
+    if (p->wl->busy)
+        return; /* its answer causes the next look */
+    if (sl_json_path(p->tree, "metadata.deletionTimestamp"))
+        sync_orphan(m, p->wl);
+    else if (!p->wl->finished || prebuilt)
+        reclaim(m, p->job, p->wl);
+    else if (!stop_job(m, p->job, p->tree, NULL, "Missing Workload; unable to restore pod templates"))
+        send_delete(m, p->wl, false, "Background", NULL, NULL); /* has the name of the one that is made next */
+}
+
+/* A Workload of the name that only this job's can have, and of nobody: even its label is gone. */
+static struct record *nameless(const struct manager *m, const struct record *job) {
+    SL_AUTO_FREE char *name =
+        sl_job_workload_name(job->kind->kind, job->kind->group, job->name, job->uid, NULL, WORKLOAD_NAME_MAX);
+    struct record *wl = store_get(&m->workloads, job->ns, name);
+    return wl && !wl->owner_uid && !wl->gone ? wl : NULL;
+}
+
 static void look_at_job(struct manager *m, struct record *job, const struct sl_json *tree) {
     struct pair p = {.job = job, .tree = tree, .message = ""};
     const char *prebuilt = job->kind->prebuilt ? sl_job_prebuilt(tree) : NULL;
@@ -764,7 +699,7 @@ static void look_at_job(struct manager *m, struct record *job, const struct sl_j
         struct record *wl = o->items[i];
         if (wl->busy)
             return; /* its answer causes the next look */
-        if (!p.wl || p.wl->finished || (prebuilt && !strcmp(wl->name, prebuilt)))
+        if (!p.wl || p.wl->finished || p.wl->left_behind || (prebuilt && !strcmp(wl->name, prebuilt)))
             p.wl = wl;
     }
     p.finished = job->kind->finished(tree, &p.success, &p.message);
@@ -789,6 +724,12 @@ static void look_at_job(struct manager *m, struct record *job, const struct sl_j
         SL_AUTO_JSON *left = p.wl && !p.wl->finished && !p.finished ? record_tree(p.wl) : NULL;
         if (left && !drop_finalizer(m, p.wl, left))
             send_delete(m, p.wl, false, "Background", NULL, NULL); /* a job that left its queue must not take quota */
+        return;
+    }
+    if (!p.wl && !prebuilt && !p.finished)
+        p.wl = nameless(m, job);
+    if (p.wl && (p.wl->left_behind || !p.wl->owner_uid) && !(p.finished && p.wl->finished)) {
+        look_at_left_behind(m, &p, prebuilt);
         return;
     }
     if (!p.wl && (p.finished || sl_json_path(tree, "metadata.deletionTimestamp")))
@@ -849,5 +790,5 @@ void sync_record(struct manager *m, struct record *r) {
     if (job)
         sync_job(m, job);
     else
-        sync_workload(m, r);
+        sync_orphan(m, r);
 }

@@ -9,6 +9,11 @@
 
 #include "sluice/base/mem.h"
 
+void mem_gc_later(struct mem *m, enum mem_kind kind, const char *uid) {
+    if (!m->faults.gc_off)
+        mem_push(m, kind, m->now + m->faults.gc_ms)->text = sl_xstrdup(uid);
+}
+
 static const char *meta(const struct sl_json *object, const char *field) {
     return sl_json_get_str(sl_json_get(object, "metadata"), field, "");
 }

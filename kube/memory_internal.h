@@ -142,6 +142,7 @@ bool mem_has_finalizer(const struct sl_json *object, const char *name);
 void mem_store_free(struct mem *m);
 
 /* memory_gc.c */
+void mem_gc_later(struct mem *m, enum mem_kind kind, const char *uid); /* one of the MEM_GC kinds */
 void mem_gc_owner(struct mem *m, const char *uid);    /* it is gone or being deleted: look at its dependents */
 void mem_gc_object(struct mem *m, const char *uid);   /* are its owners alive? */
 void mem_gc_namespace(struct mem *m, const char *ns); /* it is gone: delete what was in it */

@@ -183,13 +183,13 @@ static void index_owners(struct mem *m, struct mem_object *o, const struct sl_js
         unlink_owner(m, uid, o);
         const struct mem_object *owner = sl_map_get(&m->by_uid, uid);
         if (owner && mem_has_finalizer(owner->json, "foregroundDeletion")) /* it waits for its dependents */
-            mem_push(m, MEM_GC_OWNER, m->now)->text = sl_xstrdup(uid);
+            mem_gc_later(m, MEM_GC_OWNER, uid);
     }
     SL_JSON_ITEMS (b, e) {
         link_owner(m, sl_json_get_str(e.value, "uid", ""), o);
     }
     if (sl_json_len(b))
-        mem_push(m, MEM_GC_OBJECT, m->now)->text = sl_xstrdup(o->uid);
+        mem_gc_later(m, MEM_GC_OBJECT, o->uid);
 }
 
 static void object_free(struct mem_object *o) {
@@ -243,7 +243,7 @@ static struct sl_json *drop(struct mem *m, struct mem_object *o, struct sl_json 
     sl_map_del(&m->by_uid, o->uid);
     mem_notify(m, t, o->key, last, NULL);
     if (sl_map_has(&m->dependents, o->uid))
-        mem_push(m, MEM_GC_OWNER, m->now)->text = sl_xstrdup(o->uid);
+        mem_gc_later(m, MEM_GC_OWNER, o->uid);
     object_free(o);
     if (!strcmp(t->id, "/namespaces"))
         mem_gc_namespace(m, meta(last, "name"));
@@ -707,7 +707,7 @@ static int delete_object(struct mem *m, const struct mem_write *w, struct mem_ob
     put(m, o->table, o, sl_json_ref(next));
     *ret = sl_json_ref(next);
     if (waits)
-        mem_push(m, MEM_GC_OWNER, m->now)->text = SL_TAKE(uid);
+        mem_gc_later(m, MEM_GC_OWNER, uid);
     return 0;
 }
 

@@ -160,8 +160,7 @@ void sl_engine_del_localqueue(struct sl_engine *e, const char *ns, const char *n
 /* ---- public: workloads ---- */
 
 static bool holds(const struct sl_workload *o) {
-    return o->quota_reserved.status == SL_TRI_TRUE && o->admission && o->finished.status != SL_TRI_TRUE && o->active &&
-           !o->deleting;
+    return o->quota_reserved.status == SL_TRI_TRUE && o->admission && o->finished.status != SL_TRI_TRUE;
 }
 
 static bool same_condition(const struct sl_condition_view *a, const struct sl_condition_view *b) {

@@ -4,7 +4,7 @@ import json
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from support import GPU, GROUP, QUEUE_LABEL, condition, is_true, message, number, set_phase, steady, until
+from support import GPU, GROUP, QUEUE_LABEL, Witness, condition, is_true, message, number, set_phase, steady, until
 from test_harness import add_node
 
 pytestmark = pytest.mark.usefixtures("manager")
@@ -269,6 +269,60 @@ def test_deleted_while_running_frees_the_quota(space):
     space.settled("a", {"any": {"cpu": 1}})
 
 
+@pytest.mark.parametrize("cascade", ["Background", "Foreground", "Orphan"])
+def test_deleted_and_made_again_again_and_again(kube, player, space, cascade):
+    """under one name, quickly, in a queue that takes two of three: nobody ever sees more used than there is, and nothing is lost"""
+    space.cpu_queue("a", 2)
+    player.enroll(space.ns, 3600)
+    w = Witness(kube, space.ns)
+
+    def jobs():
+        return {j["metadata"]["name"]: j["metadata"] for j in (kube.plain(j) for j in kube.batch.list_namespaced_job(space.ns).items)}
+
+    def make(name):
+        until(lambda: "deletionTimestamp" not in jobs().get(name, {}), f"the deleted {name} gone")
+        if name not in jobs():
+            space.submit(name, "a")
+
+    for i in range(15):
+        for name in ("one", "two", "three"):
+            make(name)
+        until(lambda: any(is_true(o, "Admitted") and not is_true(o, "Finished") for o in kube.list("workloads", space.ns)), "somebody admitted")
+        for name in ("three", "one", "two")[: 1 + i % 3]:
+            kube.batch.delete_namespaced_job(name, space.ns, propagation_policy=cascade)
+    for name in ("one", "two", "three"):
+        make(name)
+    until(lambda: sum(is_true(o, "Admitted") and not is_true(o, "Finished") for o in kube.list("workloads", space.ns)) == 2, "two of three admitted")
+
+    def owners():
+        return sorted(r["uid"] for o in kube.list("workloads", space.ns) for r in o["metadata"].get("ownerReferences", []))
+    until(lambda: owners() == sorted(m["uid"] for m in jobs().values()), "one Workload for each Job, those of the dead ones gone")
+    space.settled("a", {"any": {"cpu": 2}})
+    for name in ("one", "two", "three"):
+        kube.batch.delete_namespaced_job(name, space.ns, propagation_policy=cascade)
+    space.settled("a", {"any": {"cpu": 0}})
+    w.stop()
+    any_cpu = (space.full("any"), "cpu")
+    assert not w.faults({space.full("a"): {any_cpu: 2}})
+
+
+def test_reference_to_its_job_taken_off_by_hand(space):
+    space.cpu_queue("a", 1)
+    space.submit("train", "a")
+    before = space.admitted("train")
+    space.run("train")
+    space.submit("next", "a")
+    space.waiting("next")
+    space.kube.merge("workloads", before["metadata"]["name"], {"metadata": {"ownerReferences": None}}, space.ns)
+    w = until(lambda: space.workload("train"), "owned again")
+    assert w["metadata"]["uid"] == before["metadata"]["uid"] and w["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
+    assert is_true(w, "Admitted") and not is_true(w, "Finished") and not is_true(w, "Evicted")
+    steady(lambda: not space.job("train")["spec"].get("suspend") and space.job("next")["spec"]["suspend"], "it runs on, the next one waits")
+    space.settled("a", {"any": {"cpu": 1}})
+    space.succeed("train")
+    space.admitted("next")
+
+
 def test_workload_deleted_under_a_running_job(space):
     space.cpu_queue("a", 1)
     space.submit("train", "a")
@@ -313,8 +367,15 @@ def test_switched_off_and_on_again(space):
     space.submit("train", "a")
     w = space.admitted("train")
     space.run("train")
+    space.submit("next", "a")
+    space.waiting("next")
+    seen = Witness(space.kube, space.ns)
     space.kube.merge("workloads", w["metadata"]["name"], {"spec": {"active": False}}, space.ns)
     until(lambda: space.reap() or space.job("train")["spec"]["suspend"] and not space.workload("train")["status"].get("admission"), "stopped and released")
+    space.admitted("next")  # not before that
+    seen.stop()
+    assert not seen.faults({space.full("a"): {(space.full("any"), "cpu"): 1}})
+    space.succeed("next")
     assert condition(space.workload("train"), "Evicted")["reason"] == "Deactivated"
     job = space.job("train")
     assert "nodeSelector" not in job["spec"]["template"]["spec"]
@@ -380,7 +441,6 @@ def test_a_cluster_queue_in_use_is_kept_until_it_is_free(kube, space):
 
 
 def test_two_teams_compete_within_their_limits(kube, player, space):
-    from support import Witness
     space.flavor("any")
     for team, borrow in (("red", 2), ("blue", 1)):
         space.queue(team, {"any": {"cpu": (3, borrow)}}, cohort="pool")

@@ -52,6 +52,8 @@ struct sl_memory_faults {
     unsigned conflict, unavailable, unknown_applied, unknown_lost; /* answers to writes */
     unsigned watch_cut, watch_gone;                                /* watches end; with 410 a relist follows */
     unsigned delay_ms; /* replies and events come up to this much later, order within a watch kept */
+    unsigned gc_ms;    /* the garbage collector comes this much later */
+    bool gc_off;       /* it misses what happens meanwhile, for good */
 };
 void sl_memory_set_faults(struct sl_cluster *c, const struct sl_memory_faults *faults);
 

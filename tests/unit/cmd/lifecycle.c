@@ -320,6 +320,30 @@ static void orphan__is_finished(void **state) {
     done(&x);
 }
 
+/* Switched off: a job has to stop first; what was made by hand has nothing to wait for; what belongs to others waits
+ * for them. */
+static void switched_off__gives_back_when_nothing_runs(void **state) {
+    (void)state;
+    static const struct {
+        bool has_owner, job_stopped, nobodys, holds;
+    } cases[] = {{true, false, false, true},
+                 {true, true, false, false},
+                 {false, false, true, false},
+                 {false, false, false, true}};
+    for (size_t i = 0; i < SL_COUNT(cases); i++) {
+        struct world x;
+        given(&x, RUNNING, "{" ADMISSION "}");
+        sl_json_set_bool(sl_json_mut(x.object, "spec"), "active", false);
+        x.f.has_owner = x.f.has_job = cases[i].has_owner;
+        x.f.job_stopped = cases[i].job_stopped;
+        x.f.nobodys = cases[i].nobodys;
+        step(&x);
+        expect(&x, "Evicted", "True", "Deactivated");
+        assert_int_equal(sl_condition_is_true(x.object, "QuotaReserved"), cases[i].holds);
+        done(&x);
+    }
+}
+
 static void reclaimable__only_grows(void **state) {
     (void)state;
     struct world x;
@@ -371,6 +395,7 @@ int main(void) {
         cmocka_unit_test(admission__clears_what_was_and_reserves),
         cmocka_unit_test(preemption__of_a_job_that_never_started_releases_at_once),
         cmocka_unit_test(orphan__is_finished),
+        cmocka_unit_test(switched_off__gives_back_when_nothing_runs),
         cmocka_unit_test(reclaimable__only_grows),
         cmocka_unit_test(retention__deletes_when_the_time_has_come),
         cmocka_unit_test(patch__names_only_what_changed),

@@ -138,7 +138,7 @@ static void merge(struct history *h, enum sl_watched kind, const char *ns, const
 static void act(struct history *h) {
     SL_AUTO_FREE char *job = some_job(h), *wl = some_workload(h);
     char text[200];
-    switch (pick(h, 14)) {
+    switch (pick(h, 15)) {
     case 0:
     case 1:
     case 2:
@@ -176,6 +176,7 @@ static void act(struct history *h) {
         if (!pick(h, 4))
             fail_over(h);
         break;
+    case 14: merge(h, SL_WATCHED_WORKLOADS, "ns", wl, "{'metadata':{'ownerReferences':null}}"); break;
     }
 }
 
@@ -198,13 +199,6 @@ static int64_t usage(const struct sl_json *workloads, const char *cq, const char
     return sum;
 }
 
-static bool owned_by_living_job(struct history *h, const struct sl_json *w) {
-    SL_AUTO_JSON *job = sl_memory_get(h->sim.cluster, &sl_watched[SL_WATCHED_JOBS], "ns",
-                                      sl_json_path_str(w, "metadata.ownerReferences.0.name", ""));
-    return job && !strcmp(sl_json_path_str(job, "metadata.uid", ""),
-                          sl_json_path_str(w, "metadata.ownerReferences.0.uid", ""));
-}
-
 #define CHECK(condition, ...)                                                                                          \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
@@ -213,12 +207,18 @@ static bool owned_by_living_job(struct history *h, const struct sl_json *w) {
         }                                                                                                              \
     } while (0)
 
+/* At every moment. */
+static void check_quota(struct history *h) {
+    SL_AUTO_JSON *workloads = sl_memory_list(h->sim.cluster, &sl_watched[SL_WATCHED_WORKLOADS], "ns");
+    int64_t a = usage(workloads, "a", "h100"), b = usage(workloads, "b", "h100"), t4 = usage(workloads, "a", "t4");
+    CHECK(a <= 12 && b <= 16 && a + b <= 16 && t4 <= 4, "above quota: a %lld, b %lld, t4 %lld", (long long)a,
+          (long long)b, (long long)t4);
+}
+
 static void check_promises(struct history *h) {
     SL_AUTO_JSON *workloads = sl_memory_list(h->sim.cluster, &sl_watched[SL_WATCHED_WORKLOADS], "ns");
     SL_AUTO_JSON *jobs = sl_memory_list(h->sim.cluster, &sl_watched[SL_WATCHED_JOBS], "ns");
-    int64_t a = usage(workloads, "a", "h100"), b = usage(workloads, "b", "h100"), t4 = usage(workloads, "a", "t4");
-    CHECK(a <= 12 && b <= 12 && a + b <= 16 && t4 <= 4, "above quota: a %lld, b %lld, t4 %lld", (long long)a,
-          (long long)b, (long long)t4);
+    check_quota(h);
     SL_JSON_ITEMS (jobs, j) {
         const char *name = sl_json_path_str(j.value, "metadata.name", ""),
                    *uid = sl_json_path_str(j.value, "metadata.uid", "");
@@ -250,7 +250,6 @@ static void check_promises(struct history *h) {
         int64_t reserving = 0;
         SL_JSON_ITEMS (workloads, w)
             reserving += sl_condition_is_true(w.value, "QuotaReserved") && !sl_condition_is_true(w.value, "Finished") &&
-                         owned_by_living_job(h, w.value) &&
                          !strcmp(sl_json_path_str(w.value, "status.admission.clusterQueue", ""), names[i]);
         CHECK(sl_json_int(sl_json_path(cq, "status.reservingWorkloads"), -1) == reserving,
               "ClusterQueue %s says %lld reserving, a recount says %lld", names[i],
@@ -262,20 +261,27 @@ static void check_promises(struct history *h) {
 static void play(uint64_t seed, bool faults) {
     struct history history, *h = &history;
     begin(h, seed);
-    const struct sl_memory_faults none = {0}, some = {.conflict = 60,
-                                                      .unavailable = 60,
-                                                      .unknown_applied = 30,
-                                                      .unknown_lost = 30,
-                                                      .watch_cut = 20,
-                                                      .watch_gone = 10,
-                                                      .delay_ms = 300};
+    const struct sl_memory_faults none = {0},
+                                  some = {.conflict = 60,
+                                          .unavailable = 60,
+                                          .unknown_applied = 30,
+                                          .unknown_lost = 30,
+                                          .watch_cut = 20,
+                                          .watch_gone = 10,
+                                          .delay_ms = 300,
+                                          .gc_ms = 1500},
+                                  later = {.gc_ms = 4000}, blind = {.gc_off = true};
     for (int round = 0; round < 12; round++) {
         if (faults)
             sl_memory_set_faults(h->sim.cluster, &some);
+        else if (seed % 3)
+            sl_memory_set_faults(h->sim.cluster, seed % 3 == 1 ? &later : &blind);
         for (unsigned n = 1 + pick(h, 8); n > 0; n--) {
             act(h);
-            for (unsigned turns = pick(h, 6); turns > 0; turns--) /* not until quiet: things overlap */
+            for (unsigned turns = pick(h, 6); turns > 0; turns--) { /* not until quiet: things overlap */
                 sl_manager_step(h->sim.manager, pick(h, 2000));
+                check_quota(h);
+            }
         }
         sl_memory_set_faults(h->sim.cluster, &none);
         CHECK(simulation_advance(&h->sim, sl_cluster_wall_ms(h->sim.cluster) + 90000 + pick(h, 30000)),
