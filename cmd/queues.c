@@ -453,6 +453,7 @@ static void gauges_of_clusterqueue(struct manager *m, struct object *o) {
     sl_metric_set(SL_M_PENDING_WORKLOADS, v.pending_inadmissible, SL_LABELS(cq, rr, "inadmissible"));
     sl_metric_set(SL_M_RESERVING_ACTIVE_WORKLOADS, v.reserving, SL_LABELS(cq, rr));
     sl_metric_set(SL_M_ADMITTED_ACTIVE_WORKLOADS, v.admitted, SL_LABELS(cq, rr));
+    sl_metric_set(SL_M_ADMISSION_CYCLE_PREEMPTION_SKIPS, v.preemption_skips, SL_LABELS(cq, rr));
     sl_metric_set(SL_M_CLUSTER_QUEUE_STATUS, v.active && !terminating, SL_LABELS(cq, rr, "active"));
     sl_metric_set(SL_M_CLUSTER_QUEUE_STATUS, !v.active && !terminating, SL_LABELS(cq, rr, "pending"));
     sl_metric_set(SL_M_CLUSTER_QUEUE_STATUS, terminating, SL_LABELS(cq, rr, "terminating"));

@@ -360,6 +360,7 @@ static void admit(struct cycle *c, struct entry *x) {
     struct sl_engine *e = c->e;
     struct wl *w = x->wl;
     struct cq *q = w->cq;
+    q->skipped = false;
     queue_remove(e, w);
     fight_over(w);
     fight_forget(w);
@@ -394,6 +395,7 @@ static void requeue(struct cycle *c, struct entry *x) {
     struct cq *q = w->cq;
     if (x->result == R_UNTOUCHED)
         return; /* the limit of admissions was hit before it was its turn */
+    q->skipped = (x->result == R_SKIPPED) & (x->t.n > 0);
     if (x->why != WHY_HELD)
         keep_bookmark(c, x);
     if (x->result != R_WAITING && x->result != R_SKIPPED)

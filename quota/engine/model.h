@@ -239,6 +239,7 @@ struct cq {
     uint32_t n_admitted, n_pending, n_inadmissible;
     struct cq *ready_prev, *ready_next;
     bool is_ready;
+    bool skipped;  /* what it tried last has workloads to preempt, but others went first */
     struct fq *fq; /* scratch of the fair search */
 };
 

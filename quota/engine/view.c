@@ -74,6 +74,7 @@ void sl_engine_clusterqueue_view(const struct sl_engine *e, const char *name, st
     ret->pending_active = (int32_t)q->n_pending - ret->pending_inadmissible;
     ret->reserving = (int32_t)q->n_holders;
     ret->admitted = (int32_t)q->n_admitted;
+    ret->preemption_skips = q->skipped & (q->n_pending > 0);
     queue_rows(q, ret);
     struct share s = node_share(&q->node);
     ret->weighted_share = share_value(&s);

@@ -523,6 +523,44 @@ static void told_once(void **state) {
     sl_engine_free(e);
 }
 
+/* Two queues want their own back from one workload: one of them goes first in each cycle, and the gauge says so. */
+static void skipped_preemptions_are_counted(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_policy(e, "a", "K", 2, 0, SL_PREEMPT_ANY, 0);
+    put_policy(e, "b", "K", 2, 0, SL_PREEMPT_ANY, 0);
+    put_policy(e, "c", "K", 0, 0, 0, 0);
+    sl_engine_put_workload(e, holding(new_wl("v", "c", 0, 1, 1, 4), "c", "f", 1), 1000);
+    put_wl(e, "wa", "a", 0, 2, 1, 2);
+    put_wl(e, "wb", "b", 0, 3, 1, 2);
+    expect_run(e, 10, "evict v InCohortReclamation by wa; pending wa; pending wb");
+    static const struct {
+        const char *queue;
+        int32_t skips;
+    } then[] = {{"a", 0}, {"b", 1}, {"c", 0}};
+    for (size_t i = 0; i < SL_COUNT(then); i++) {
+        struct sl_queue_view v;
+        sl_engine_clusterqueue_view(e, then[i].queue, &v);
+        assert_int_equal(v.preemption_skips, then[i].skips);
+        sl_queue_view_done(&v);
+    }
+    sl_engine_del_workload(e, "wb"); /* nobody waits there any more */
+    struct sl_queue_view v;
+    sl_engine_clusterqueue_view(e, "b", &v);
+    assert_int_equal(v.preemption_skips, 0);
+    sl_queue_view_done(&v);
+    put_wl(e, "wb", "b", 0, 4, 1, 2);
+    sl_engine_del_workload(e, "v");
+    free(run(e, 12));
+    assert_true(sl_engine_holds_quota(e, "wa") && sl_engine_holds_quota(e, "wb"));
+    put_wl(e, "more", "b", 0, 5, 1, 2);
+    expect_run(e, 13, "pending more");
+    sl_engine_clusterqueue_view(e, "b", &v);
+    assert_int_equal(v.preemption_skips, 0);
+    sl_queue_view_done(&v);
+    sl_engine_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fungibility),  cmocka_unit_test(eligibility),
@@ -533,7 +571,7 @@ int main(void) {
         cmocka_unit_test(reclaim),      cmocka_unit_test(while_borrowing),
         cmocka_unit_test(no_fights),    cmocka_unit_test(fair_preemption),
         cmocka_unit_test(partial),      cmocka_unit_test(reasons),
-        cmocka_unit_test(told_once),
+        cmocka_unit_test(told_once),    cmocka_unit_test(skipped_preemptions_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,6 +95,7 @@ struct sl_queue_view {
                                     AdmissionCheckInactive, CohortCycle */
     char *inactive_message;      /* owned; joins all causes; NULL when active */
     int32_t pending_active, pending_inadmissible, reserving, admitted;
+    int32_t preemption_skips; /* of its last cycle: workloads that could preempt, but others went first */
     struct sl_usage_row *rows;
     size_t n_rows;
     double weighted_share;            /* fair sharing: share of the queue, +Inf possible */
