@@ -262,18 +262,24 @@ static void take_usage(struct assignment *a, struct cell *c, int64_t amount) {
     a->usage[a->n_usage++] = (struct use){c, amount};
 }
 
-static void list_requests(struct walk *k, int32_t count, bool scaled) {
+/* counts: NULL for the full ones; a pod set that has no pods left stays so. */
+static void list_requests(struct walk *k, const int32_t *counts) {
     const struct shape_ps *s = &k->w->shape->ps[k->ps];
+    bool scaled = counts && s->count > 0;
+    int32_t count = scaled ? counts[k->ps] : s->count;
     struct ps_assign *pa = k->pa;
     struct res *pods = k->q->covers_pods ? sl_map_get(&k->e->resources, "pods") : NULL;
     pa->count = count;
     pa->picks = arena_alloc(k->e->arena, (s->n_reqs + 1) * sizeof *pa->picks);
     for (size_t r = 0; r < s->n_reqs; r++) {
-        if (pods && res_order(pods, s->reqs[r].res) < 0) {
+        int after = pods ? res_order(s->reqs[r].res, pods) : -1;
+        if (after >= 0) {
             pa->picks[pa->n++] = (struct pick){.res = pods, .amount = count, .injected = true};
             pods = NULL;
         }
-        int64_t amount = scaled && s->count > 0 ? sl_sat_mul(s->reqs[r].per_pod, count) : s->reqs[r].total;
+        if (after == 0)
+            continue; /* a request for pods of its own: their number takes its place */
+        int64_t amount = scaled ? sl_sat_mul(s->reqs[r].per_pod, count) : s->reqs[r].total;
         pa->picks[pa->n++] = (struct pick){.res = s->reqs[r].res, .amount = amount};
     }
     if (pods)
@@ -326,7 +332,7 @@ struct assignment *assign(struct sl_engine *e, struct wl *w, const int32_t *coun
         k.ps = p;
         k.pa = &a->ps[p];
         a->n_done = p + 1;
-        list_requests(&k, counts ? counts[p] : s->ps[p].count, counts != NULL);
+        list_requests(&k, counts);
         if (!assign_podset(&k)) {
             for (size_t i = 0; i < k.pa->n; i++)
                 k.pa->picks[i].flavor = NULL;

@@ -460,9 +460,12 @@ static enum progress cycle(struct sl_engine *e, struct tree *t, size_t *left, bo
 
 /* ---- until rest ---- */
 
+/* Each bit of v has to reach all of the result: the results of several heads are added up, and two heads that change
+ * places must not give the same sum. */
 static uint64_t mix(uint64_t h, uint64_t v) {
-    h ^= v + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
-    return h * 0xff51afd7ed558ccdu;
+    h ^= v * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 32) * 0xff51afd7ed558ccdu;
+    return h ^ h >> 29;
 }
 
 /* Bookmarks of the heads: all that a cycle without real progress can have changed. Order of the ready list does not

@@ -230,8 +230,13 @@ void queue_put(struct sl_engine *e, struct wl *w) {
     w->where = WL_QUEUED;
     klass_up(k, w->pos);
     count(w, 1, k->parked);
-    if (k->parked)
+    if (k->parked) {
+        if (!k->rep) { /* nobody of it is left who was tried: the verdict is this one's now */
+            k->rep = w;
+            w->why = k->why;
+        }
         return;
+    }
     if (k->n == 1)
         heap_add(w->cq, k);
     else if (w->pos == 0)
