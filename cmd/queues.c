@@ -453,6 +453,13 @@ static void gauges_of_clusterqueue(struct manager *m, struct object *o) {
     sl_metric_set(SL_M_PENDING_WORKLOADS, v.pending_inadmissible, SL_LABELS(cq, rr, "inadmissible"));
     sl_metric_set(SL_M_RESERVING_ACTIVE_WORKLOADS, v.reserving, SL_LABELS(cq, rr));
     sl_metric_set(SL_M_ADMITTED_ACTIVE_WORKLOADS, v.admitted, SL_LABELS(cq, rr));
+    uint32_t waits[SL_WAIT__COUNT];
+    sl_engine_waits(m->engine, cq, waits);
+    for (enum sl_wait i = 0; i < SL_WAIT__COUNT; i++) { /* no series for what never was */
+        const char *const *labels = SL_LABELS(cq, sl_wait_name(i));
+        if (waits[i] || sl_metric_get(SL_M_SLUICE_PENDING_WORKLOADS, labels) > 0)
+            sl_metric_set(SL_M_SLUICE_PENDING_WORKLOADS, waits[i], labels);
+    }
     sl_metric_set(SL_M_ADMISSION_CYCLE_PREEMPTION_SKIPS, v.preemption_skips, SL_LABELS(cq, rr));
     sl_metric_set(SL_M_CLUSTER_QUEUE_STATUS, v.active && !terminating, SL_LABELS(cq, rr, "active"));
     sl_metric_set(SL_M_CLUSTER_QUEUE_STATUS, !v.active && !terminating, SL_LABELS(cq, rr, "pending"));

@@ -188,6 +188,58 @@ static int in_order(const void *a, const void *b) {
     return wl_before(x, y) ? -1 : wl_before(y, x);
 }
 
+const char *sl_wait_name(enum sl_wait wait) {
+    static const char *const names[] = {[SL_WAIT_IN_QUEUE] = "InQueue",
+                                        [SL_WAIT_QUEUE_INACTIVE] = "QueueInactive",
+                                        [SL_WAIT_QUOTA] = "Quota",
+                                        [SL_WAIT_PREEMPTION] = "Preemption",
+                                        [SL_WAIT_OTHERS] = "OthersFirst",
+                                        [SL_WAIT_PODS_READY] = "PodsReady",
+                                        [SL_WAIT_ADMISSION_CHECK] = "AdmissionCheck",
+                                        [SL_WAIT_NAMESPACE] = "Namespace",
+                                        [SL_WAIT_BACKOFF] = "Backoff",
+                                        [SL_WAIT_INVALID] = "Invalid"};
+    return names[wait];
+}
+
+void sl_engine_waits(const struct sl_engine *e, const char *cq, uint32_t ret[SL_WAIT__COUNT]) {
+    static const enum sl_wait of[] = {[WHY_NEW] = SL_WAIT_IN_QUEUE,        [WHY_NOFIT] = SL_WAIT_QUOTA,
+                                      [WHY_NO_CANDIDATES] = SL_WAIT_QUOTA, [WHY_WAITS_VICTIMS] = SL_WAIT_PREEMPTION,
+                                      [WHY_OVERLAP] = SL_WAIT_OTHERS,      [WHY_LOST] = SL_WAIT_OTHERS,
+                                      [WHY_REJECTED] = SL_WAIT_INVALID,    [WHY_CHECK] = SL_WAIT_ADMISSION_CHECK,
+                                      [WHY_NAMESPACE] = SL_WAIT_NAMESPACE, [WHY_PODS_READY] = SL_WAIT_PODS_READY,
+                                      [WHY_RETURN] = SL_WAIT_QUOTA,        [WHY_HELD] = SL_WAIT_OTHERS};
+    memset(ret, 0, SL_WAIT__COUNT * sizeof *ret);
+    const struct cq *q = sl_map_get(&refreshed(e)->cqs, cq);
+    if (!q || !q->n_pending)
+        return;
+    if (!q->active) {
+        ret[SL_WAIT_QUEUE_INACTIVE] = q->n_pending;
+        return;
+    }
+    uint32_t elsewhere = q->n_misplaced;
+    ret[SL_WAIT_NAMESPACE] = q->n_misplaced;
+    for (uint32_t i = 0; i < q->cap_table; i++)
+        if (q->table[i] && q->table[i]->parked) { /* one verdict for all of it */
+            ret[of[q->table[i]->why]] += q->table[i]->n;
+            elsewhere += q->table[i]->n;
+        }
+    for (uint32_t i = 0; i < q->n_solo; i++)
+        ret[q->solo[i]->obj->requeued.status == SL_TRI_FALSE ? SL_WAIT_BACKOFF : of[q->solo[i]->why]]++;
+    elsewhere += q->n_solo;
+    const struct wl *head = queue_head(q);
+    if (head) {
+        ret[of[head->why]]++;
+        elsewhere++;
+    }
+    for (uint32_t i = 0; i < e->n_backoff; i++)
+        if (e->backoff[i]->cq == q) {
+            ret[SL_WAIT_BACKOFF]++;
+            elsewhere++;
+        }
+    ret[SL_WAIT_IN_QUEUE] += q->n_pending - elsewhere;
+}
+
 size_t sl_engine_pending(const struct sl_engine *e, const char *cq, const struct sl_workload ***ret) {
     const struct cq *q = sl_map_get(&e->cqs, cq);
     size_t n = 0, cap = q ? q->n_pending : 0;

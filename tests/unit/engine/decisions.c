@@ -561,17 +561,107 @@ static void skipped_preemptions_are_counted(void **state) {
     sl_engine_free(e);
 }
 
+static void expect_waits(struct sl_engine *e, const char *cq, const char *expect) {
+    uint32_t waits[SL_WAIT__COUNT], sum = 0;
+    SL_AUTO_BUF text = SL_BUF_INIT(1000);
+    sl_engine_waits(e, cq, waits);
+    for (enum sl_wait i = 0; i < SL_WAIT__COUNT; i++) {
+        sum += waits[i];
+        if (waits[i])
+            sl_buf_printf(&text, "%s%s %u", text.len ? ", " : "", sl_wait_name(i), waits[i]);
+    }
+    assert_string_equal(sl_buf_text(&text), expect);
+    struct sl_queue_view v;
+    sl_engine_clusterqueue_view(e, cq, &v);
+    assert_int_equal(sum, v.pending_active + v.pending_inadmissible);
+    sl_queue_view_done(&v);
+}
+
+static void waits_are_counted_by_why(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    expect_waits(e, "a", "");
+    put_policy(e, "a", "K", 2, 0, SL_PREEMPT_ANY, 0);
+    put_policy(e, "b", "K", 2, 0, SL_PREEMPT_ANY, 0);
+    put_policy(e, "c", "K", 0, 0, 0, 0);
+    expect_waits(e, "a", "");
+    sl_engine_put_workload(e, holding(new_wl("v", "c", 0, 1, 1, 4), "c", "f", 1), 1000);
+    put_wl(e, "wa", "a", 0, 2, 1, 2);
+    put_wl(e, "wa2", "a", 0, 3, 1, 2);
+    put_wl(e, "wb", "b", 0, 4, 1, 2);
+    put_wl(e, "never", "c", 0, 5, 1, 9);
+    put_wl(e, "never2", "c", 0, 6, 1, 9);
+    expect_waits(e, "a", "InQueue 2"); /* nobody has looked yet */
+    free(run(e, 10));
+    expect_waits(e, "a", "InQueue 1, Preemption 1");
+    expect_waits(e, "b", "OthersFirst 1");
+    expect_waits(e, "c", "Quota 2");
+
+    struct sl_workload *w = new_wl("wait", "c", 0, 7, 1, 1); /* until a time, and until somebody says so */
+    w->evicted = (struct sl_condition_view){SL_TRI_TRUE, 8000, sl_xstrdup("PodsReadyTimeout")};
+    w->has_requeue_at = true;
+    w->requeue_at_ms = 1000000;
+    sl_engine_put_workload(e, w, 10000);
+    w = new_wl("hold", "c", 0, 7, 1, 1);
+    w->requeued = (struct sl_condition_view){SL_TRI_FALSE, 8000, sl_xstrdup("PodsReadyTimeout")};
+    sl_engine_put_workload(e, w, 10000);
+    w = new_wl("wrong", "c", 9, 7, 1, 1);
+    w->rejected = sl_xstrdup("limits below requests");
+    sl_engine_put_workload(e, w, 10000);
+    w = new_wl("asked", "c", 9, 7, 1, 1);
+    w->n_checks = 1;
+    w->checks = sl_xalloc(sizeof *w->checks);
+    w->checks[0] = (struct sl_check_view){.name = sl_xstrdup("check"), .state = SL_CHECK_RETRY};
+    sl_engine_put_workload(e, w, 10000);
+    free(run(e, 11));
+    expect_waits(e, "c", "Quota 2, AdmissionCheck 1, Backoff 2, Invalid 1");
+
+    struct sl_clusterqueue *q = new_queue("b", "K", 2);
+    q->has_namespace_selector = false; /* nobody's */
+    sl_engine_put_clusterqueue(e, q);
+    free(run(e, 12));
+    expect_waits(e, "b", "Namespace 1");
+    q = new_queue("c", "K", 0);
+    q->stop = SL_STOP_HOLD;
+    sl_engine_put_clusterqueue(e, q);
+    expect_waits(e, "c", "QueueInactive 6");
+    sl_engine_free(e);
+}
+
+static void waits_for_pods_are_counted(void **state) {
+    (void)state;
+    struct sl_engine *e = engine_with((struct sl_engine_config){.block_admission = true});
+    put_policy(e, "a", "", 4, 0, 0, 0);
+    put_wl(e, "first", "a", 0, 1, 1, 2);
+    put_wl(e, "second", "a", 0, 2, 1, 2);
+    put_wl(e, "third", "a", 0, 3, 1, 2);
+    free(run(e, 10));
+    expect_waits(e, "a", "InQueue 1, PodsReady 1");
+    sl_engine_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fungibility),  cmocka_unit_test(eligibility),
-        cmocka_unit_test(strategies),   cmocka_unit_test(order),
-        cmocka_unit_test(backoff),      cmocka_unit_test(kept_out),
-        cmocka_unit_test(failed_write), cmocka_unit_test(limit_of_admissions),
-        cmocka_unit_test(pods_ready),   cmocka_unit_test(within_queue),
-        cmocka_unit_test(reclaim),      cmocka_unit_test(while_borrowing),
-        cmocka_unit_test(no_fights),    cmocka_unit_test(fair_preemption),
-        cmocka_unit_test(partial),      cmocka_unit_test(reasons),
-        cmocka_unit_test(told_once),    cmocka_unit_test(skipped_preemptions_are_counted),
+        cmocka_unit_test(fungibility),
+        cmocka_unit_test(eligibility),
+        cmocka_unit_test(strategies),
+        cmocka_unit_test(order),
+        cmocka_unit_test(backoff),
+        cmocka_unit_test(kept_out),
+        cmocka_unit_test(failed_write),
+        cmocka_unit_test(limit_of_admissions),
+        cmocka_unit_test(pods_ready),
+        cmocka_unit_test(within_queue),
+        cmocka_unit_test(reclaim),
+        cmocka_unit_test(while_borrowing),
+        cmocka_unit_test(no_fights),
+        cmocka_unit_test(fair_preemption),
+        cmocka_unit_test(partial),
+        cmocka_unit_test(reasons),
+        cmocka_unit_test(told_once),
+        cmocka_unit_test(skipped_preemptions_are_counted),
+        cmocka_unit_test(waits_are_counted_by_why),
+        cmocka_unit_test(waits_for_pods_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,6 +118,23 @@ void sl_cohort_view_done(struct sl_cohort_view *v);
 bool sl_engine_holds_quota(const struct sl_engine *e, const char *uid);             /* assumed ones too */
 size_t sl_engine_clusterqueue_holders(const struct sl_engine *e, const char *name); /* workloads that hold its quota */
 bool sl_engine_flavor_in_use(const struct sl_engine *e, const char *name);          /* some ClusterQueue names it */
+/* Why the pending workloads of a ClusterQueue wait, by kind. */
+enum sl_wait {
+    SL_WAIT_IN_QUEUE,        /* behind others, or not tried yet */
+    SL_WAIT_QUEUE_INACTIVE,  /* the ClusterQueue admits nothing */
+    SL_WAIT_QUOTA,           /* what it asks for is not free, and is not to be had by preemption */
+    SL_WAIT_PREEMPTION,      /* for the quota of those that are being preempted for it */
+    SL_WAIT_OTHERS,          /* others of the cohort went first with the same quota or the same victims */
+    SL_WAIT_PODS_READY,      /* for the pods of those that were admitted before */
+    SL_WAIT_ADMISSION_CHECK, /* a check asked for a retry, or rejected it */
+    SL_WAIT_NAMESPACE,       /* its namespace is not one of the ClusterQueue's */
+    SL_WAIT_BACKOFF,         /* for the end of its backoff after an eviction */
+    SL_WAIT_INVALID,         /* for its own correction */
+    SL_WAIT__COUNT
+};
+const char *sl_wait_name(enum sl_wait wait); /* constant, CamelCase */
+/* Sets all of ret; they add up to the pending ones of sl_engine_clusterqueue_view. */
+void sl_engine_waits(const struct sl_engine *e, const char *cq, uint32_t ret[SL_WAIT__COUNT]);
 /* Pending workloads of a ClusterQueue in order (api.md 7): uids into an array of borrowed pointers (free() the array).
  */
 size_t sl_engine_pending(const struct sl_engine *e, const char *cq, const struct sl_workload ***ret);
