@@ -28,8 +28,8 @@ PANELS = [
     ("Quotas", "Nominal quota, borrowing limit (empty: none) and usage.", "short", "table", 24, [
         (NOMINAL, "nominal"), ('max by (cluster_queue, flavor, resource) (kueue_cluster_queue_borrowing_limit{' + QUEUE + ',resource=~"$resource"}) < Inf', "borrowing limit"), (USED, "used")]),
     "Waiting",
-    ("Waiting by reason", "active: next in line, tried at every change. inadmissible: cannot fit as things are.", "short", "timeseries", 24, [
-        ("sum by (cluster_queue, status) (max by (cluster_queue, status) (kueue_pending_workloads{" + QUEUE + "}))", "{{cluster_queue}} {{status}}")]),
+    ("Waiting by reason", "InQueue: behind others. Quota: nothing free, nothing to preempt. Preemption: for workloads that are being preempted. OthersFirst: others of the cohort went first. PodsReady: for pods of earlier ones. The rest: queue, check, namespace, backoff or the workload itself.", "short", "timeseries", 24, [
+        ("sum by (cluster_queue, reason) (max by (cluster_queue, reason) (sluice_pending_workloads{" + QUEUE + "}))", "{{cluster_queue}} {{reason}}")]),
     ("Time until admission", "From creation, or from the last eviction, until the workload may start.", "s", "timeseries", 12, [(WAIT % q, n) for q, n in (("0.5", "median"), ("0.9", "9 of 10"), ("0.99", "99 of 100"))]),
     ("Median time until admission, by queue", "", "s", "timeseries", 12, [
         ("histogram_quantile(0.5, sum by (cluster_queue, le) (rate(kueue_admission_wait_time_seconds_bucket{" + QUEUE + "}[$__rate_interval])))", "{{cluster_queue}}")]),
