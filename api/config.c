@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "sluice/api/decode.h"
-#include "sluice/api/fielderr.h"
+#include "sluice/api/fields.h"
 #include "sluice/base/clock.h"
 #include "sluice/base/map.h"
 #include "sluice/base/mem.h"
@@ -20,7 +20,7 @@
 #define MAX_CONFIG_BYTES (1 << 20)
 
 enum versions { BOTH, V1, V2 };
-enum type { BOOL, INT, REAL, DURATION, TEXT, TEXTS, BYTES, ANY };
+enum type { BOOL, INT, REAL, DURATION, TEXT, TEXTS, BYTES, ANY, ANY_TEXT, ANY_LIST, ANY_OBJECT };
 struct row {
     const char *path;
     enum versions versions;
@@ -113,7 +113,10 @@ void sl_config_init(struct sl_config *c) {
                 s->items[s->n++] = sl_xstrdup(row->dflt);
             }
             break;
-        case ANY: break;
+        case ANY:
+        case ANY_TEXT:
+        case ANY_LIST:
+        case ANY_OBJECT: break;
         }
     }
     c->pods_ready.recovery_timeout_ms = c->pods_ready.timeout_ms;
@@ -158,28 +161,39 @@ static void read_texts(struct sl_strings *ret, const struct row *row, const stru
     strings_free(ret);
     ret->items = sl_xalloc((sl_json_len(j) + 1) * sizeof *ret->items);
     SL_JSON_ITEMS (j, e) {
-        const char *text = sl_json_str(e.value, NULL);
-        if (!text || !*text)
-            sl_fielderr_add(l, SL_FE_INVALID, SL_PATH_AT(path, e.i), e.value, "must be a string");
-        for (size_t i = 0; text && i < ret->n; i++)
+        const char *text = sl_json_str(e.value, "");
+        if (!*text) {
+            sl_fielderr_add(l, SL_FE_INVALID, SL_PATH_AT(path, e.i), e.value, "must be a string that is not empty");
+            continue;
+        }
+        for (size_t i = 0; i < ret->n; i++)
             if (!strcmp(ret->items[i], text)) {
                 sl_fielderr_add(l, SL_FE_DUPLICATE, SL_PATH_AT(path, e.i), e.value, NULL);
                 break;
             }
-        ret->items[ret->n++] = sl_xstrdup(text ? text : "");
+        ret->items[ret->n++] = sl_xstrdup(text);
     }
 }
 
+static void must_be(const struct sl_json *j, enum sl_json_type type, const char *what, const struct sl_path *path,
+                    struct sl_fielderrs *l) {
+    if (sl_json_type(j) != type)
+        sl_fielderr_add(l, SL_FE_INVALID, path, j, "must be %s", what);
+}
+
+/* A wrong value leaves the default in place, so that one fault does not make others. */
 static void read_row(struct sl_config *c, const struct row *row, const struct sl_json *j, const struct sl_path *path,
                      struct sl_fielderrs *l) {
     void *at = field(c, row);
     int64_t n = 0;
     switch (row->type) {
     case ANY: return;
+    case ANY_TEXT: must_be(j, SL_JSON_STRING, "a string", path, l); return;
+    case ANY_LIST: must_be(j, SL_JSON_ARRAY, "a list", path, l); return;
+    case ANY_OBJECT: must_be(j, SL_JSON_OBJECT, "an object", path, l); return;
     case BOOL:
-        if (sl_json_type(j) != SL_JSON_BOOL)
-            sl_fielderr_add(l, SL_FE_INVALID, path, j, "must be true or false");
-        *(bool *)at = sl_json_bool(j, false);
+        must_be(j, SL_JSON_BOOL, "true or false", path, l);
+        *(bool *)at = sl_json_bool(j, *(bool *)at);
         return;
     case INT:
         n = sl_json_int(j, 0);
@@ -188,7 +202,8 @@ static void read_row(struct sl_config *c, const struct row *row, const struct sl
         else if (n < row->low || n > row->high)
             sl_fielderr_add(l, SL_FE_INVALID, path, j, "must be between %lld and %lld", (long long)row->low,
                             (long long)row->high);
-        *(int64_t *)at = n;
+        else
+            *(int64_t *)at = n;
         return;
     case REAL: {
         double v = sl_json_real(j, -1);
@@ -197,7 +212,8 @@ static void read_row(struct sl_config *c, const struct row *row, const struct sl
         else if (!(v >= (double)row->low && v <= (double)row->high))
             sl_fielderr_add(l, SL_FE_INVALID, path, j, "must be between %lld and %lld", (long long)row->low,
                             (long long)row->high);
-        *(double *)at = v;
+        else
+            *(double *)at = v;
         return;
     }
     case DURATION:
@@ -205,14 +221,17 @@ static void read_row(struct sl_config *c, const struct row *row, const struct sl
             sl_fielderr_add(l, SL_FE_INVALID, path, j, "must be a duration such as 30s, 5m or 1h30m");
         else if (n < row->low)
             sl_fielderr_add(l, SL_FE_INVALID, path, j, row->low > 0 ? "must be positive" : "must not be negative");
-        *(int64_t *)at = n;
+        else
+            *(int64_t *)at = n;
         return;
     case BYTES:
         if (!bytes_parse(j, &n))
             sl_fielderr_add(l, SL_FE_INVALID, path, j, "must be a quantity such as 64Gi");
-        else if (n < row->low)
-            sl_fielderr_add(l, SL_FE_INVALID, path, j, "must be at least %lld", (long long)row->low);
-        *(int64_t *)at = n;
+        else if (n < row->low || n > row->high)
+            sl_fielderr_add(l, SL_FE_INVALID, path, j, "must be between %lld and %lld", (long long)row->low,
+                            (long long)row->high);
+        else
+            *(int64_t *)at = n;
         return;
     case TEXT:
         if (sl_json_type(j) != SL_JSON_STRING)
@@ -220,7 +239,8 @@ static void read_row(struct sl_config *c, const struct row *row, const struct sl
         else if ((int64_t)sl_json_str_len(j) < row->low || (int64_t)sl_json_str_len(j) > row->high)
             sl_fielderr_add(l, SL_FE_INVALID, path, j, "must have between %lld and %lld bytes", (long long)row->low,
                             (long long)row->high);
-        text_set(at, sl_json_str(j, ""));
+        else
+            text_set(at, sl_json_str(j, ""));
         return;
     case TEXTS: read_texts(at, row, j, path, l); return;
     }
@@ -302,8 +322,26 @@ static bool selects(const struct sl_selector *s, const char *namespace) {
     return yes;
 }
 
+static const struct sl_field requirement_fields[] = {
+    {"key", SL_F_STRING, SL_F_REQUIRED, NULL, NULL},
+    {"operator", SL_F_STRING, SL_F_REQUIRED, NULL, NULL},
+    {"values", SL_F_STRINGS, 0, NULL, NULL},
+    {NULL, SL_F_ANY, 0, NULL, NULL},
+};
+static const struct sl_field selector_fields[] = {
+    {"matchLabels", SL_F_STRING_MAP, 0, NULL, NULL},
+    {"matchExpressions", SL_F_OBJECTS, 0, requirement_fields, NULL},
+    {NULL, SL_F_ANY, 0, NULL, NULL},
+};
+static const struct sl_field transformation_fields[] = {
+    {"input", SL_F_STRING, SL_F_REQUIRED, NULL, NULL},
+    {"strategy", SL_F_STRING, 0, NULL, "Retain|Replace"},
+    {"multiplyBy", SL_F_STRING, 0, NULL, NULL},
+    {"outputs", SL_F_ANY, 0, NULL, NULL},
+    {NULL, SL_F_ANY, 0, NULL, NULL},
+};
+
 static void read_selector(struct sl_config *c, const struct sl_json *document, struct sl_fielderrs *l) {
-    static const char *const members[] = {"matchLabels", "matchExpressions", NULL};
     const struct sl_json *j = sl_json_get(document, "managedJobsNamespaceSelector");
     const struct sl_path *path = SL_PATH(NULL, "managedJobsNamespaceSelector");
     if (sl_json_is_null(j))
@@ -312,8 +350,10 @@ static void read_selector(struct sl_config *c, const struct sl_json *document, s
         sl_fielderr_add(l, SL_FE_INVALID, path, j, "must be a label selector");
         return;
     }
-    only_members(j, members, path, l);
     size_t before = l->n;
+    sl_fields_check(selector_fields, j, path, SL_FIELDS_UNKNOWN, l);
+    if (l->n != before)
+        return;
     sl_check_selector(l, path, j);
     struct sl_err err = SL_ERR_INIT;
     if (sl_selector_decode(j, &c->managed_namespaces, &err) < 0) {
@@ -356,13 +396,10 @@ static void read_pods_ready(struct sl_config *c, const struct sl_json *document,
 
 static void read_transformation(struct sl_transformation *t, const struct sl_json *j, const struct sl_path *at,
                                 struct sl_fielderrs *l) {
-    static const char *const members[] = {"input", "strategy", "multiplyBy", "outputs", NULL};
-    static const char *const strategies[] = {"Retain", "Replace", NULL};
-    only_members(j, members, at, l);
+    must_be(j, SL_JSON_OBJECT, "an object", at, l);
+    sl_fields_check(transformation_fields, j, at, SL_FIELDS_UNKNOWN, l);
     t->input = sl_xstrdup(sl_json_get_str(j, "input", ""));
-    if (!*t->input)
-        sl_fielderr_add(l, SL_FE_REQUIRED, SL_PATH(at, "input"), NULL, NULL);
-    t->replace = choice(sl_json_get(j, "strategy"), strategies, SL_PATH(at, "strategy"), l) == 1;
+    t->replace = !strcmp(sl_json_get_str(j, "strategy", ""), "Replace");
     t->multiply_by = sl_xstrdup(sl_json_get_str(j, "multiplyBy", NULL));
     const struct sl_json *outputs = sl_json_get(j, "outputs");
     if (!sl_json_is_null(outputs) && !sl_json_is_object(outputs))
@@ -421,11 +458,15 @@ static void read_fair_sharing(struct sl_config *c, const struct sl_json *documen
     if (v1 && !sl_json_is_null(enable) && sl_json_type(enable) != SL_JSON_BOOL)
         sl_fielderr_add(l, SL_FE_INVALID, SL_PATH(path, "enable"), enable, "must be true or false");
     c->fair_sharing = v1 ? sl_json_bool(enable, false) : true;
+    if (!sl_json_is_null(list) && !sl_json_is_array(list)) {
+        sl_fielderr_add(l, SL_FE_INVALID, list_path, list, "must be a list");
+        return;
+    }
     if (v1 && !sl_json_len(list)) {
         c->fair_final_share = c->fair_initial_share = true;
         return;
     }
-    if (!sl_json_is_array(list) || !sl_json_len(list)) {
+    if (!sl_json_len(list)) {
         sl_fielderr_add(l, SL_FE_REQUIRED, list_path, NULL, "one or both of %s, %s", names[0], names[1]);
         return;
     }
@@ -537,8 +578,11 @@ int sl_config_parse(const struct sl_json *document, struct sl_config *ret, char 
     static const char *const kinds[] = {"Configuration", NULL};
     SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
     sl_config_init(ret);
-    if (!sl_json_is_object(document))
-        sl_fielderr_add(&errors, SL_FE_INVALID, NULL, NULL, "the configuration must be an object");
+    if (!sl_json_is_object(document)) {
+        if (ret_message)
+            *ret_message = sl_xstrdup("the configuration must be an object");
+        return sl_err_set(err, SL_INVALID, "the configuration must be an object");
+    }
     check_one_of(sl_json_get_str(document, "apiVersion", ""), versions, SL_PATH(NULL, "apiVersion"), &errors);
     check_one_of(sl_json_get_str(document, "kind", ""), kinds, SL_PATH(NULL, "kind"), &errors);
     bool v1 = !strcmp(sl_json_get_str(document, "apiVersion", ""), versions[1]);
@@ -623,8 +667,8 @@ bool sl_config_gate(const struct sl_config *c, const char *name, bool dflt) {
 }
 
 void sl_config_reference(struct sl_buf *out) {
-    static const char *const types[] = {"true or false", "integer",       "number",   "duration",
-                                        "text",          "list of texts", "quantity", ""};
+    static const char *const types[] = {"true or false", "integer", "number", "duration", "text",  "list of texts",
+                                        "quantity",      "",        "text",   "list",     "object"};
     static const char *const only[] = {"", " (v1beta1)", " (v1beta2)"};
     sl_buf_puts(out, "| Field | Type | Default | Meaning |\n|---|---|---|---|\n");
     for (size_t i = 0; i < SL_COUNT(rows); i++)

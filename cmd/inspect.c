@@ -30,12 +30,15 @@ struct eyes {
     struct manager *manager;
 };
 
-static int open_eyes(struct eyes *e, const char *verb, const char *kubeconfig, const char *config_path,
+static int open_eyes(struct eyes *e, const char *verb, bool json, const char *kubeconfig, const char *config_path,
                      const char *simulate) {
     struct sl_err err = SL_ERR_INIT;
+    SL_AUTO_FREE char *error = NULL;
     *e = (struct eyes){0};
-    if (sl_config_load(config_path, NULL, NULL, &e->config, &e->document))
+    if (sl_config_read(config_path, NULL, NULL, &e->config, &e->document, &error)) {
+        sl_cmd_error(verb, json, error);
         return SL_EXIT_FAILED;
+    }
     sl_log_set_level(SL_LOG_ERROR);
     if (simulate) {
         struct sl_manifests files = {0};
@@ -56,7 +59,7 @@ static int open_eyes(struct eyes *e, const char *verb, const char *kubeconfig, c
         sl_manifests_done(&files);
         e->manager = e->sim.manager;
         if (rc)
-            fprintf(stderr, "sluice %s: %s\n", verb, err.text);
+            sl_cmd_error(verb, json, err.text);
         return rc == SL_INVALID ? SL_EXIT_WRONG : rc ? SL_EXIT_FAILED : SL_EXIT_OK;
     }
     if (!kubeconfig)
@@ -75,7 +78,7 @@ static int open_eyes(struct eyes *e, const char *verb, const char *kubeconfig, c
                             SYNC_LIMIT_MS / 1000);
     }
     if (rc)
-        fprintf(stderr, "sluice %s: %s\n", verb, err.text);
+        sl_cmd_error(verb, json, err.text);
     return rc ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
@@ -149,23 +152,21 @@ int sl_cmd_explain(int argc, char **argv) {
         return SL_EXIT_USAGE;
     }
     struct eyes e;
-    code = open_eyes(&e, "explain", kubeconfig, config, simulate);
+    bool json = !strcmp(output, "json");
+    code = open_eyes(&e, "explain", json, kubeconfig, config, simulate);
     if (!code) {
         SL_AUTO_FREE char *uid = sl_manager_find(e.manager, ns, args[0]);
         SL_AUTO_JSON *x = uid ? sl_engine_explain(sl_manager_engine(e.manager), uid) : NULL;
         if (!x) {
-            if (uid)
-                fprintf(stderr, "sluice explain: Workload %s in namespace %s neither waits nor holds quota\n", args[0],
-                        ns);
-            else if (!strncmp(args[0], "job/", 4))
-                fprintf(stderr, "sluice explain: no Job %s with a Workload in namespace %s (-n names another)\n",
-                        args[0] + 4, ns);
-            else
-                fprintf(stderr,
-                        "sluice explain: no Workload %s in namespace %s (-n names another, job/%s looks for a Job)\n",
-                        args[0], ns, args[0]);
+            SL_AUTO_FREE char *why =
+                uid ? sl_xprintf("Workload %s in namespace %s neither waits nor holds quota", args[0], ns)
+                : !strncmp(args[0], "job/", 4)
+                    ? sl_xprintf("no Job %s with a Workload in namespace %s (-n names another)", args[0] + 4, ns)
+                    : sl_xprintf("no Workload %s in namespace %s (-n names another, job/%s looks for a Job)", args[0],
+                                 ns, args[0]);
+            sl_cmd_error("explain", json, why);
             code = SL_EXIT_WRONG;
-        } else if (!strcmp(output, "json")) {
+        } else if (json) {
             SL_AUTO_FREE char *text = sl_json_text(x);
             puts(text);
         } else {
@@ -193,7 +194,7 @@ int sl_cmd_status(int argc, char **argv) {
         return SL_EXIT_USAGE;
     }
     struct eyes e;
-    int code = open_eyes(&e, "status", kubeconfig, config, simulate);
+    int code = open_eyes(&e, "status", !strcmp(output, "json"), kubeconfig, config, simulate);
     if (!code) {
         SL_AUTO_JSON *list = sl_manager_queues(e.manager);
         if (!strcmp(output, "json")) {
@@ -278,7 +279,7 @@ int sl_cmd_history(int argc, char **argv) {
                  : sl_err_set(&err, SL_UNAVAILABLE, "%s: %s", dir, sl_ledger_reason(l));
     sl_ledger_close(l);
     if (rc)
-        fprintf(stderr, "sluice history: %s\n", err.text);
+        sl_cmd_error("history", json, err.text);
     else if (more && !json)
         printf("(more; raise --limit)\n");
     return rc ? SL_EXIT_FAILED : SL_EXIT_OK;

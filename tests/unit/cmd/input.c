@@ -176,6 +176,14 @@ static void errors_are_objects_where_output_is(void **state) {
         assert_int_equal(run_on_with(readers[v], json_output, "a.yaml", "a: [1,\n b: }\n"), SL_EXIT_WRONG);
         assert_one_error("a.yaml: YAML line 2");
     }
+    assert_int_equal(RUN(sl_cmd_explain, "-o", "json", "job/j", "--simulate", "/nonexistent/x.yaml"), SL_EXIT_FAILED);
+    assert_one_error("/nonexistent/x.yaml: no such file or folder");
+    assert_int_equal(RUN(sl_cmd_explain, "-o", "json", "job/none", "--simulate", "examples/first-job"), SL_EXIT_WRONG);
+    assert_one_error("no Job none with a Workload in namespace default");
+    assert_int_equal(RUN(sl_cmd_status, "-o", "json", "--config", "/nonexistent/c.yaml"), SL_EXIT_FAILED);
+    assert_one_error("configuration /nonexistent/c.yaml: No such file");
+    assert_int_equal(RUN(sl_cmd_history, "-o", "json", "--data-dir", "/nonexistent"), SL_EXIT_FAILED);
+    assert_one_error("/nonexistent: ");
     assert_int_equal(RUN(sl_cmd_simulate, "-o", "json", "--config", "/nonexistent/c.yaml", folder), SL_EXIT_FAILED);
     assert_one_error("configuration /nonexistent/c.yaml: No such file");
     assert_int_equal(RUN(sl_cmd_simulate, "-o", "json", "--scenario", "/nonexistent/s"), SL_EXIT_FAILED);
@@ -197,6 +205,21 @@ static void configurations(void **state) {
          "waitForPodsReady.requeuingStrategy.backoffLimitCount: Invalid value: 1e20: must be an integer"},
         {CONFIG "webhook: {port: 70000}", "webhook.port: Invalid value: 70000: must be between 0 and 65535"},
         {CONFIG "nope: 1", "nope: Unknown field"},
+        {CONFIG "managedJobsNamespaceSelector: {matchLabels: 5}",
+         "managedJobsNamespaceSelector.matchLabels: Invalid value: 5: must be an object"},
+        {CONFIG "managedJobsNamespaceSelector: {matchExpressions: [{key: a, operator: In, values: [5]}]}",
+         "managedJobsNamespaceSelector.matchExpressions[0].values[0]: Invalid value: 5: must be a string"},
+        {CONFIG "resources: {transformations: [{input: a, multiplyBy: 5}]}",
+         "resources.transformations[0].multiplyBy: Invalid value: 5: must be a string"},
+        {CONFIG "resources: {transformations: [7]}",
+         "resources.transformations[0]: Invalid value: 7: must be an object"},
+        {CONFIG "metrics: {customLabels: 5}", "metrics.customLabels: Invalid value: 5: must be a list"},
+        {CONFIG "tls: 5", "tls: Invalid value: 5: must be an object"},
+        {CONFIG "leaderElection: {resourceLock: 5}", "leaderElection.resourceLock: Invalid value: 5: must be a string"},
+        {CONFIG "sluice: {ledger: {maxSize: 99999999999999999999}}",
+         "sluice.ledger.maxSize: Invalid value: 1e20: must be between 1048576 and 1099511627776"},
+        {CONFIG "waitForPodsReady: {requeuingStrategy: {backoffMaxSeconds: x}}",
+         "c.yaml: waitForPodsReady.requeuingStrategy.backoffMaxSeconds: Invalid value: \"x\": must be an integer"},
         {CONFIG "integrations: {frameworks: x}", "integrations.frameworks: Invalid value: must be a list"},
         {CONFIG "a: [", "c.yaml: YAML line 4"},
         {CONFIG "---\n" CONFIG, "must hold one document, holds 2"},
