@@ -51,7 +51,8 @@ struct conn {
     struct sl_http *http;
     struct conn *prev, *next; /* under the lock of http */
     int fd;
-    bool cut; /* under the lock: the sweeper was here */
+    bool cut;  /* under the lock: the sweeper was here */
+    bool told; /* that the request was late; of the library's thread */
     _Atomic enum state state;
     _Atomic int64_t since_ms;
     struct sl_tls_generation *generation;
@@ -79,10 +80,13 @@ static void enter(struct conn *c, enum state state) {
 
 /* ---- the sweeper ---- */
 
+/* Who is late with a request is told so first: see tell_late. */
+#define TELL_MS 3000
+
 static int64_t limit_of(const struct sl_http *h, enum state state) {
     switch (state) {
+    case REQUEST: return h->o.request_timeout_ms + TELL_MS;
     case NEW:
-    case REQUEST:
     case REPLY: return h->o.request_timeout_ms;
     case IDLE: break;
     }
@@ -171,13 +175,55 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **s
     }
 }
 
+/* ---- requests that are late ---- */
+
+/* Of a connection that waits for no piece of a request: behind all our limits, and the same for all, since the library
+ * looks at each connection that has another one in every turn. */
+static unsigned common_timer_s(const struct sl_http *h) {
+    int longer = h->o.idle_timeout_ms > h->o.request_timeout_ms ? h->o.idle_timeout_ms : h->o.request_timeout_ms;
+    return (unsigned)((longer + TELL_MS) / 1000) + 2;
+}
+
+static int64_t left_ms(const struct conn *c) {
+    return atomic_load_explicit(&c->since_ms, memory_order_relaxed) + c->http->o.request_timeout_ms - sl_now_mono_ms();
+}
+
+static void set_timer(struct MHD_Connection *connection, unsigned seconds) {
+    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
+}
+
+static unsigned seconds_up(int64_t ms) {
+    return ms <= 1000 ? 1 : (unsigned)((ms + 999) / 1000);
+}
+
+/*
+ * A request has until its deadline, whatever trickles in. Between two pieces of a body the library lets nobody answer,
+ * but it calls us with each piece, and its own timer, which we set to what is left, ends the silence; in both cases its
+ * thread is ours for a moment and the connection still open, and one write that does not wait says 408. The sweeper
+ * stands behind that.
+ */
+static bool tell_late(const struct conn *c, struct MHD_Connection *connection) {
+    static const char answer[] = "HTTP/1.1 408 Request Timeout\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                                 "Content-Length: 26\r\nConnection: close\r\n\r\nthe request took too long\n";
+    const ssize_t len = sizeof answer - 1;
+    SL_LOG(DEBUG, "request took too long", SL_STR("server", c->http->o.name));
+    if (!c->http->o.tls)
+        return send(c->fd, answer, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT) == len;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    return info && gnutls_record_send(info->tls_session, answer, (size_t)len) == len;
+}
+
+/* ---- requests ---- */
+
 /* Called when the first line of a request has been read; what it returns is the request's context from then on. */
 static void *on_request_line(void *arg, const char *uri, struct MHD_Connection *connection) {
     struct sl_http *h = arg;
     struct conn *c = conn_of(connection);
     (void)uri;
     memset(c->request, 0, h->o.request_size);
+    c->told = false;
     enter(c, REQUEST);
+    set_timer(connection, seconds_up(h->o.request_timeout_ms));
     atomic_fetch_add(&h->in_flight, 1);
     return c;
 }
@@ -187,6 +233,14 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     struct sl_http *h = arg;
     struct conn *c = *context;
     (void)version;
+    if (atomic_load_explicit(&c->state, memory_order_relaxed) == REQUEST) {
+        int64_t left = left_ms(c);
+        if (left <= 0 && *len) {
+            c->told = tell_late(c, connection);
+            return MHD_NO;
+        }
+        set_timer(connection, seconds_up(left));
+    }
     return h->o.handle(h, h->o.owner, c->request, connection, url, method, data, len);
 }
 
@@ -194,13 +248,15 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
                          enum MHD_RequestTerminationCode how) {
     struct sl_http *h = arg;
     struct conn *c = *context;
-    (void)connection;
     if (!c)
         return;
     *context = NULL;
+    if (how == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED &&
+        atomic_load_explicit(&c->state, memory_order_relaxed) == REQUEST)
+        c->told = tell_late(c, connection);
     enter(c, IDLE);
     if (h->o.finished)
-        h->o.finished(h->o.owner, c->request, how == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+        h->o.finished(h->o.owner, c->request, c->told ? 408 : 0);
     atomic_fetch_sub(&h->in_flight, 1);
 }
 
@@ -319,16 +375,10 @@ static struct MHD_Daemon *start_daemon(struct sl_http *h, int fd) {
     if (h->o.threads > 1) /* a pool of one is not a pool */
         more[n++] = (struct MHD_OptionItem){MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)h->o.threads, NULL};
     more[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
-    /* The library's own timer restarts with each byte and counts whole seconds; ours come first, it stands behind them.
-     */
-    unsigned timeout_s =
-        (unsigned)((h->o.idle_timeout_ms > h->o.request_timeout_ms ? h->o.idle_timeout_ms : h->o.request_timeout_ms) /
-                   1000) +
-        5;
     return MHD_start_daemon(flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, h,
                             MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, h->o.max_connections,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
-                            timeout_s, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+                            common_timer_s(h), MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
                             MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
                             h, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, h, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
 }
@@ -415,6 +465,7 @@ enum MHD_Result sl_http_reply(struct sl_http *h, struct MHD_Connection *connecti
     if (a->close || atomic_load(&h->closing))
         MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
     enter(conn_of(connection), REPLY);
+    set_timer(connection, common_timer_s(h));
     enum MHD_Result result = MHD_queue_response(connection, (unsigned)a->status, r);
     MHD_destroy_response(r);
     return result;

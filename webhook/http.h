@@ -30,8 +30,9 @@ struct sl_http_options {
      * returned, so h is given here. */
     enum MHD_Result (*handle)(struct sl_http *h, void *owner, void *request, struct MHD_Connection *c, const char *url,
                               const char *method, const char *data, size_t *len);
-    /* After each request that began, answered or not. May be NULL. */
-    void (*finished)(void *owner, void *request, bool answered);
+    /* After each request that began, answered or not. status: 408 when it was late and has just been told so, else 0.
+     * May be NULL. */
+    void (*finished)(void *owner, void *request, int status);
     void *owner;
 };
 

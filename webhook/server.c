@@ -214,11 +214,11 @@ static enum MHD_Result on_request(struct sl_http *h, void *owner, void *state, s
     return finish(s, h, r, c);
 }
 
-static void on_finished(void *owner, void *state, bool complete) {
-    (void)owner, (void)complete;
+static void on_finished(void *owner, void *state, int status) {
+    (void)owner;
     struct request *r = state;
     if (!r->answered)
-        count(r, 0); /* cut off, by us or by the client */
+        count(r, status); /* 0: cut off, by us or by the client */
     drop_body(r);
 }
 

@@ -348,6 +348,42 @@ class Time(unittest.TestCase):
         except (ConnectionError, ssl.SSLError):
             pass
 
+    def late(self, sock):
+        """A client that listens is told before the connection ends."""
+        status, headers, body, rest = read_answer(sock)
+        self.assertEqual((status, body, rest), (408, b"the request took too long\n", b""))
+        self.assertEqual(headers["connection"], "close")
+        self.closed(sock)
+
+    def test_a_body_that_trickles_is_answered(self):
+        request = post(text(review()))
+        with Server(request_ms=1500, idle_ms=60000) as server:
+            with server.raw() as sock:
+                sock.sendall(request[:-60])
+                sock.settimeout(0.02)
+                got = b""
+                for i in range(60):  # a piece at a time; the answer is there as soon as one comes too late
+                    try:
+                        sock.sendall(request[i - 60:i - 59 or None])
+                        got += sock.recv(65536)
+                    except TimeoutError:
+                        time.sleep(0.05)
+                    except OSError:
+                        break
+                    if got:
+                        break
+                self.assertTrue(got.startswith(b"HTTP/1.1 408 "), got)
+            # nobody else waits for such clients: with one thread and twenty of them, others are answered
+        with Server(request_ms=20000, threads=1) as server:
+            slow = [server.raw() for _ in range(20)]
+            for sock in slow:
+                sock.sendall(request[:-1])
+            client = server.client()
+            for i in range(5):
+                self.assertEqual(call(client, review())[0].status, 200)
+            for sock in slow:
+                sock.close()
+
     def test_slow_clients_are_cut(self):
         request = post(text(review()))
         with Server(request_ms=400, idle_ms=60000) as server:
@@ -367,9 +403,14 @@ class Time(unittest.TestCase):
             with self.subTest("slow body"), server.raw() as sock:
                 sock.sendall(request[:-60])
                 self.assertTrue(drip(sock, request[-60:]))
-            with self.subTest("body that stops"), server.raw() as sock:
-                sock.sendall(request[:-1])
-                self.closed(sock)
+            for missing in (1, 60, len(request) - 30):
+                with self.subTest("request that stops", missing=missing), server.raw() as sock:
+                    sock.sendall(request[:-missing])
+                    self.late(sock)
+            with self.subTest("second request that stops"), server.raw() as sock:
+                sock.sendall(request + request[:-1])
+                self.assertEqual(read_answer(sock)[0], 200)
+                self.late(sock)
             with self.subTest("no handshake"), server.plain() as sock:
                 self.closed(sock)
             with self.subTest("slow handshake"), server.plain() as sock:

@@ -5,8 +5,8 @@
  *
  * Bounds: bytes of bodies held at any time, connections, headers of 16 KiB, time for a whole request, time idle.
  * Answers besides 200 are plain text: 400 malformed (framing, missing Host, review), 404 path, 405 method, 413 size,
- * 415 content type, 503 with Retry-After (no snapshot yet, or too many bytes in flight). A request past its time is cut
- * off.
+ * 415 content type, 503 with Retry-After (no snapshot yet, or too many bytes in flight), 408 past the time of a
+ * request, which ends the connection; who sends headers that late is cut off three seconds later.
  */
 #ifndef SLUICE_WEBHOOK_SERVER_H
 #define SLUICE_WEBHOOK_SERVER_H
