@@ -79,7 +79,7 @@ static void refresh_reasons(struct sl_engine *e) {
         t->told_ver = t->usage_ver;
         for (size_t i = 0; i < t->n_cqs; i++) {
             struct cq *q = t->cqs[i];
-            if (q->tried && q->tried->told && q->tried->told_ver != t->usage_ver)
+            if (q->tried && q->tried->told_ver != t->usage_ver)
                 wl_tell(e, q->tried);
             for (uint32_t k = 0; q->n_parked && k < q->cap_table; k++)
                 if (q->table[k] && q->table[k]->parked && q->table[k]->rep &&

@@ -43,13 +43,13 @@ static bool beats(const struct entry *a, const struct entry *b, const struct nod
 static int by_top_deepest_first(const void *a, const void *b) {
     const struct node *x = *(struct node *const *)a, *y = *(struct node *const *)b;
     if (x->slot != y->slot)
-        return x->slot < y->slot ? -1 : 1;
+        return (x->slot > y->slot) - (x->slot < y->slot);
     return x->depth != y->depth ? y->depth - x->depth : strcmp(x->name, y->name);
 }
 
 static int by_slot(const void *a, const void *b) {
     const struct node *x = &(*(struct entry *const *)a)->wl->cq->node, *y = &(*(struct entry *const *)b)->wl->cq->node;
-    return x->slot != y->slot ? (x->slot < y->slot ? -1 : 1) : strcmp(x->name, y->name);
+    return x->slot != y->slot ? (x->slot > y->slot) - (x->slot < y->slot) : strcmp(x->name, y->name);
 }
 
 static struct node *top_of(struct node *n) {

@@ -266,6 +266,94 @@ static void queue_or_cohort(void **state) {
     }
 }
 
+/* 7.8: a queue that has given back all that it borrowed is left alone; of equal Cohorts the first by name, whichever
+ * was there first. */
+static void no_more_than_borrowed(void **state) {
+    (void)state;
+    struct sl_engine *e = fair_engine();
+    put_policy(e, "p", "K", 4, SL_PREEMPT_NEVER, SL_PREEMPT_ANY, SL_PREEMPT_NEVER);
+    put_policy(e, "x", "K", 2, SL_PREEMPT_NEVER, SL_PREEMPT_ANY, SL_PREEMPT_NEVER);
+    struct sl_clusterqueue *y = new_queue("y", "K", 0);
+    y->weight = 100;
+    sl_engine_put_clusterqueue(e, y);
+    put_lq(e, "y", "y");
+    for (int i = 0; i < 6; i++) {
+        char name[4];
+        snprintf(name, sizeof name, "%s%d", i < 3 ? "x" : "y", i);
+        hold(e, name, i < 3 ? "x" : "y", 0, 90 + i, 1);
+    }
+    put_wl(e, "w", "p", 0, 100, 1, 2);
+    expect_run(e, 100, "evict x2 InCohortReclamation by w; evict y5 InCohortReclamation by w; pending w");
+    sl_engine_free(e);
+}
+
+static void equal_cohorts(void **state) {
+    (void)state;
+    for (int order = 0; order < 2; order++) {
+        struct sl_engine *e = fair_engine();
+        put_cohort(e, "R", NULL, 0, NONE, NONE);
+        put_policy(e, "p", "R", 6, SL_PREEMPT_NEVER, SL_PREEMPT_ANY, SL_PREEMPT_NEVER);
+        for (int i = 0; i < 2; i++) {
+            const char *name = i == order ? "a" : "b";
+            SL_AUTO_FREE char *cohort = sl_xprintf("C%s", name);
+            put_cohort(e, cohort, "R", 0, NONE, NONE);
+            put_policy(e, name, cohort, 0, SL_PREEMPT_NEVER, SL_PREEMPT_ANY, SL_PREEMPT_NEVER);
+            hold(e, name, name, 0, 90 + i, 3);
+        }
+        put_wl(e, "w", "p", 0, 100, 1, 1);
+        expect_run(e, 100, "evict a InCohortReclamation by w; pending w");
+        sl_engine_free(e);
+    }
+}
+
+/* A preemptor that lost to another one is told what is short, once it is not only what is kept for that one. */
+static void lost_and_short(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_cohort(e, "K", NULL, 2, NONE, NONE);
+    put_policy(e, "a", "K", 2, SL_PREEMPT_LOWER_PRIORITY, SL_PREEMPT_NEVER, SL_PREEMPT_LOWER_PRIORITY);
+    put_policy(e, "b", "K", 1, SL_PREEMPT_LOWER_PRIORITY, SL_PREEMPT_NEVER, SL_PREEMPT_LOWER_PRIORITY);
+    hold(e, "x", "a", 0, 90, 2);
+    hold(e, "y", "b", 0, 90, 1);
+    put_wl(e, "v", "a", 9, 100, 1, 4);
+    put_wl(e, "w", "b", 5, 101, 1, 3);
+    expect_run(e, 101, "evict x InClusterQueue by v; pending v; pending w");
+    SL_AUTO_JSON *why = sl_engine_explain(e, "w");
+    assert_string_equal(
+        sl_json_get_str(why, "message", ""),
+        "pod set main: flavor f, nvidia.com/gpu: asks 3, free 2 (nominal 1, borrowable 2), held by ns/x 2, "
+        "ns/y 1");
+    released(e, "x", "a", 0, 90, 2, 102);
+    SL_AUTO_FREE char *got = run(e, 103);
+    assert_non_null(strstr(got, "admit v f=4"));
+    sl_engine_free(e);
+}
+
+/* Of a queue in which some shapes are hopeless and others wait for their turn, all are brought up to date that are told
+ * numbers. */
+static void numbers_of_the_hopeless(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_policy(e, "q", "K", 4, SL_PREEMPT_LOWER_PRIORITY, SL_PREEMPT_NEVER, SL_PREEMPT_NEVER);
+    put_policy(e, "o", "K", 4, SL_PREEMPT_NEVER, SL_PREEMPT_NEVER, SL_PREEMPT_NEVER);
+    hold(e, "low", "q", 0, 90, 4);
+    hold(e, "h", "o", 0, 90, 3);
+    put_wl(e, "never", "q", 1, 100, 1, 9);
+    expect_run(e, 100, "pending never");
+    put_wl(e, "w", "q", 5, 100, 1, 4);
+    expect_run(e, 100, "evict low InClusterQueue by w; pending w");
+    put_wl(e, "z", "o", 0, 101, 1, 1);
+    expect_run(e, 101, "admit z f=1");
+    assert_int_equal(sl_engine_next_due_ms(e), 130000);
+    SL_AUTO_FREE char *told = run(e, 130);
+    assert_string_equal(told, "pending w");
+    expect_message(e, "w", "free 0");
+    static const char *const names[] = {"w", "never"};
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(((struct wl *)sl_map_get(&e->workloads, names[i]))->told_ms, 130000);
+    sl_engine_free(e);
+}
+
 /* 7.6: what may be lent counts by what the Cohort above can have, also of flavors that it does not name; a flavor that
  * nobody declares any more lends nothing. */
 static void share_over_other_flavors(void **state) {
@@ -327,6 +415,10 @@ int main(void) {
         cmocka_unit_test(borrows_what_is_not_asked_for),
         cmocka_unit_test(nobody_in_the_order),
         cmocka_unit_test(queue_or_cohort),
+        cmocka_unit_test(no_more_than_borrowed),
+        cmocka_unit_test(equal_cohorts),
+        cmocka_unit_test(lost_and_short),
+        cmocka_unit_test(numbers_of_the_hopeless),
         cmocka_unit_test(share_over_other_flavors),
         cmocka_unit_test(one_of_two_evictions_fails),
     };

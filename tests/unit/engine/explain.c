@@ -236,6 +236,10 @@ static void nothing_to_propose(void **state) {
     sl_engine_put_workload(e, w, 100000);
     expect_run(e, 100, "pending w");
     expect_explained(e, "affinity", "its node labels do not match", "");
+    put_flavor_of(e, "f", "{'nodeTaints':[{'key':'k','value':'v','effect':'NoSchedule'}]}");
+    free(run(e, 101));
+    expect_explained(e, "a taint first", "flavor f: taint k=v:NoSchedule is not tolerated",
+                     "a toleration for the taint k of flavor f");
     sl_engine_free(e);
 }
 

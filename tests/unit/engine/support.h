@@ -168,16 +168,19 @@ static inline void put_lq_as(struct sl_engine *e, const char *name, const char *
     sl_engine_put_localqueue(e, l);
 }
 
-static inline struct sl_engine *engine_with(struct sl_engine_config config) {
-    struct sl_engine *e = sl_engine_new(&config);
+static inline struct sl_engine *furnished(struct sl_engine *e) {
     struct sl_labels none = {NULL, 0};
     sl_engine_put_namespace(e, "ns", &none);
     put_flavor(e, "f");
     return e;
 }
 
+static inline struct sl_engine *engine_with(struct sl_engine_config config) {
+    return furnished(sl_engine_new(&config));
+}
+
 static inline struct sl_engine *new_engine(void) {
-    return engine_with((struct sl_engine_config){0});
+    return furnished(sl_engine_new(NULL));
 }
 
 static inline struct sl_engine *fair_engine(void) {
