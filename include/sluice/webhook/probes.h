@@ -31,7 +31,7 @@ SL_MUST int sl_health_start(const struct sl_health_options *options, struct sl_p
 struct sl_metrics_options {
     const char *host;
     uint16_t port;
-    struct sl_tls *tls;            /* NULL: plain HTTP */
+    struct sl_tls *tls; /* NULL: plain HTTP */
     /* Whether the bearer token that came with a request may read the page; token NULL: none came. The HTTP status: 200,
      * 401, 403 or 503. May block for less than 5 s. Called on the metrics thread. NULL: everybody may. */
     int (*authorize)(void *payload, const char *token);
