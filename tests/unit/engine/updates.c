@@ -342,6 +342,7 @@ static void labels_of_no_use(void **state) {
         if (!none)
             assert_int_equal(sl_selector_decode(selector, &q->namespace_selector, NULL), 0);
         sl_engine_put_clusterqueue(e, q);
+        put_cq(e, "p", NULL, 4, NONE, NONE); /* where nobody waits */
         put_lq(e, "q", "q");
         put_wl(e, "w", "q", 0, 100, 1, 1);
         expect_run(e, 100, "pending w");
