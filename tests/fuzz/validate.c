@@ -22,7 +22,7 @@ static void look(const struct sl_fielderrs *errors) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct sl_json *j;
-    if (sl_json_parse((const char *)data, size, 1 << 16, &j, NULL) < 0)
+    if (sl_json_parse_limited((const char *)data, size, 1 << 16, SL_JSON_MAX_ELEMENTS, &j, NULL) < 0)
         return 0;
     const struct sl_json *object = sl_json_get(j, "new") ? sl_json_get(j, "new") : j, *old = sl_json_get(j, "old");
     for (unsigned flags = 0; flags < 8; flags++) {
@@ -44,6 +44,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
     sl_jobmeta_validate(object, old, &facts, &errors);
     look(&errors);
+    SL_AUTO_FIELDERRS numbers = SL_FIELDERRS_INIT;
+    sl_api_check_numbers(object, &numbers);
+    look(&numbers);
     struct sl_json *copy = sl_json_copy(object);
     const char *kind = sl_json_get_str(object, "kind", "");
     sl_api_set_defaults(kind, copy);
