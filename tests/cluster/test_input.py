@@ -1,8 +1,11 @@
 """Numbers that no int64 holds, on a real API server: it keeps them as real numbers, and asks webhooks before it looks at schemas."""
+import copy
 import json
+import subprocess
 
 import pytest
 
+import manager as managers
 from support import GROUP, V1, V2, is_true, until
 
 pytestmark = pytest.mark.usefixtures("manager")
@@ -83,3 +86,62 @@ def test_a_job_with_such_a_number_is_refused_by_the_api_server(cluster, space):
     o = space.manifest("j", "a")
     o["spec"]["parallelism"] = PAST
     refused(cluster.kubectl("create", "-f", "-", stdin=json.dumps(o), check=False), "parallelism")
+
+
+def job_of(space, **spec):
+    o = space.manifest("j")
+    o["spec"].update(spec)
+    return o
+
+
+def changed(o, path, value):
+    """a copy with another value at a path"""
+    o = copy.deepcopy(o)
+    at = o
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = value
+    return o
+
+
+POD = ("spec", "template", "spec")
+CONTAINER = (*POD, "containers", 0)
+CHANGES = [
+    # what an API server takes, lint takes
+    (("spec", "parallelism"), 0, True), (("spec", "parallelism"), 2147483647, True), (("spec", "suspend"), True, True), (("spec", "completionMode"), "Indexed", True),
+    (("spec", "backoffLimit"), None, True), (("metadata", "labels"), None, True), (("metadata", "name"), "a.b", True), (("metadata", "creationTimestamp"), None, True),
+    ((*CONTAINER, "resources"), {"requests": {"cpu": 0.5, "memory": "1e3", "example.com/x": 1}, "limits": {"example.com/x": "1", "cpu": "1E"}}, True),
+    ((*CONTAINER, "resources"), {"requests": {"cpu": "99999999999999999999"}}, True), ((*CONTAINER, "env"), [{"name": "a"}, {"name": "b", "value": ""}], True),
+    ((*CONTAINER, "ports"), [{"containerPort": 80}], True), ((*CONTAINER, "securityContext"), {"privileged": False, "capabilities": {"add": ["IPC_LOCK"]}}, True),
+    ((*POD, "initContainers"), [{"name": "i", "image": "x", "restartPolicy": "Always"}], True), ((*POD, "nodeSelector"), {"a.b/c": "d"}, True),
+    ((*POD, "tolerations"), [{"operator": "Exists"}, {"key": "a", "effect": "NoExecute", "operator": "Exists", "tolerationSeconds": -5}], True),
+    ((*POD, "volumes"), [{"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}, {"name": "w", "hostPath": {"path": "/x"}}], True),
+    ((*POD, "affinity"), {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}]}}}, True),
+    ((*POD, "schedulingGates"), [], True), ((*POD, "priorityClassName"), "", True), ((*POD, "os"), {"name": "linux"}, True),
+    # what it refuses, lint refuses
+    (("metadata",), [1], False), (("metadata", "name"), 5, False), (("metadata", "name"), "A_b", False), (("metadata", "name"), "a" * 64, False), (("metadata", "labels"), {"a": 1}, False),
+    (("metadata", "labels"), {"a b": "c"}, False), (("metadata", "annotations"), "x", False), (("metadata", "finalizers"), [5], False), (("metadata", "generation"), "x", False),
+    (("metadata", "ownerReferences"), [{"apiVersion": "v1", "kind": "X", "name": "x"}], False), (("metadata", "creationTimestamp"), "yesterday", False),
+    (("spec",), "x", False), (("spec",), None, False), (("spec", "parallelism"), "x", False), (("spec", "parallelism"), -1, False), (("spec", "parallelism"), 2147483648, False),
+    (("spec", "parallelism"), PAST, False), (("spec", "completions"), 1.5, False), (("spec", "completions"), -1, False), (("spec", "suspend"), "true", False),
+    (("spec", "completionMode"), "Some", False), (("spec", "backoffLimit"), -1, False), (("spec", "activeDeadlineSeconds"), -1, False), (("spec", "ttlSecondsAfterFinished"), -1, False),
+    (("spec", "template"), [], False), (POD, None, False), ((*POD, "containers"), {}, False), ((*POD, "containers"), [], False), (CONTAINER, 5, False),
+    ((*CONTAINER, "name"), None, False), ((*CONTAINER, "name"), "A", False), ((*CONTAINER, "env"), [{"name": "a", "value": 1}], False), ((*CONTAINER, "env"), [{"value": "a"}], False),
+    ((*CONTAINER, "resources"), {"requests": {"cpu": -1}}, False), ((*CONTAINER, "resources"), {"requests": {"cpu": "abc"}}, False), ((*CONTAINER, "resources"), {"requests": {"cpu": True}}, False),
+    ((*CONTAINER, "resources"), {"requests": [1]}, False), ((*CONTAINER, "resources"), {"requests": {"pods": 1}}, False), ((*CONTAINER, "volumeMounts"), [{"name": "x"}], False),
+    ((*CONTAINER, "securityContext"), {"privileged": 1}, False), ((*CONTAINER, "ports"), [{"containerPort": "x"}], False),
+    ((*POD, "initContainers"), [{"name": "c", "image": "x"}], False), ((*POD, "initContainers"), [{"name": "i", "image": "x", "restartPolicy": "Sometimes"}], False),
+    ((*POD, "nodeSelector"), {"a": 1}, False), ((*POD, "tolerations"), {"key": "a"}, False), ((*POD, "tolerations"), [{"key": 5}], False), ((*POD, "priority"), 3000000000, False),
+    ((*POD, "volumes"), [{"emptyDir": {}}], False), ((*POD, "volumes"), [{"name": "v", "emptyDir": {"sizeLimit": "-1Gi"}}], False), ((*POD, "runtimeClassName"), 5, False),
+    ((*POD, "affinity"), {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}, False),
+    ((*POD, "affinity"), {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}}}, False),
+    ((*POD, "hostIPC"), "no", False), ((*POD, "schedulingGates"), [{}], False), (("apiVersion",), "batch/v2", False), (("apiVersion",), "v1", False),
+]
+
+
+@pytest.mark.parametrize("path, value, good", CHANGES, ids=[f"{'.'.join(map(str, p))}={json.dumps(v)[:40]}" for p, v, _ in CHANGES])
+def test_lint_and_the_api_server_agree(cluster, space, path, value, good):
+    text = json.dumps(changed(job_of(space), path, value))
+    p = cluster.kubectl("create", "--dry-run=server", "--validate=false", "-f", "-", stdin=text, check=False)
+    lint = subprocess.run([managers.BINARY, "lint", "-"], input=text, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert (p.returncode == 0, lint.returncode) == (good, 0 if good else 1), (p.stderr, lint.stdout)
