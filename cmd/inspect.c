@@ -124,6 +124,11 @@ static void print_explanation(const struct sl_json *x) {
                 printf(" %*s", widths[i], text);
             }
             printf("  %s\n", sl_json_get_str(f.value, "verdict", ""));
+            const struct sl_json *limit = sl_json_get(f.value, "limit");
+            if (limit)
+                printf("      %s %s of %s %s\n", sl_json_get_str(limit, "name", ""),
+                       sl_json_get_str(limit, "amount", ""), sl_json_get_str(limit, "kind", ""),
+                       sl_json_get_str(limit, "of", ""));
             SL_JSON_ITEMS (sl_json_get(f.value, "holders"), h) {
                 printf("      held by %s: %s (ClusterQueue %s)\n", sl_json_get_str(h.value, "workload", "?"),
                        sl_json_get_str(h.value, "amount", "?"), sl_json_get_str(h.value, "clusterQueue", "?"));

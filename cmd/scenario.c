@@ -40,7 +40,7 @@ struct job { /* a workload and what the API would hold of its status */
 struct play {
     struct sl_engine *e;
     struct sl_map jobs;   /* by name, which is the uid too */
-    struct sl_map queues; /* ClusterQueue manifests, for patches */
+    struct sl_map queues; /* manifests of ClusterQueues and Cohorts by "Kind/name", for patches */
     int64_t now_ms;
     size_t step; /* which one is played, for errors */
     struct sl_scenario_stats *stats;
@@ -68,6 +68,12 @@ static void unref(void *p) {
 
 /* ---- objects into the engine ---- */
 
+static void keep(struct play *p, const struct sl_json *o) {
+    SL_AUTO_FREE char *key =
+        sl_xprintf("%s/%s", sl_json_get_str(o, "kind", ""), sl_json_path_str(o, "metadata.name", ""));
+    sl_json_unref(sl_map_set(&p->queues, key, sl_json_ref(o)));
+}
+
 static int put_object(struct play *p, const struct sl_json *o, struct sl_err *err) {
     const char *kind = sl_json_get_str(o, "kind", "");
     int rc;
@@ -77,12 +83,14 @@ static int put_object(struct play *p, const struct sl_json *o, struct sl_err *er
             sl_engine_put_flavor(p->e, x);
     } else if (!strcmp(kind, "Cohort")) {
         struct sl_cohort *x = NULL;
-        if (!(rc = sl_cohort_decode(o, &x, err)))
+        if (!(rc = sl_cohort_decode(o, &x, err))) {
+            keep(p, o);
             sl_engine_put_cohort(p->e, x);
+        }
     } else if (!strcmp(kind, "ClusterQueue")) {
         struct sl_clusterqueue *x = NULL;
         if (!(rc = sl_clusterqueue_decode(o, &x, err))) {
-            sl_json_unref(sl_map_set(&p->queues, x->name, sl_json_ref(o)));
+            keep(p, o);
             sl_engine_put_clusterqueue(p->e, x);
         }
     } else if (!strcmp(kind, "LocalQueue")) {
@@ -282,8 +290,9 @@ static int create(struct play *p, const struct sl_json *o, struct sl_err *err) {
 
 static int patch(struct play *p, const struct sl_json *step, struct sl_err *err) {
     const char *name = sl_json_get_str(step, "name", "");
-    const struct sl_json *old = sl_map_get(&p->queues, name);
-    if (!old || strcmp(sl_json_get_str(step, "kind", ""), "ClusterQueue") != 0)
+    SL_AUTO_FREE char *key = sl_xprintf("%s/%s", sl_json_get_str(step, "kind", ""), name);
+    const struct sl_json *old = sl_map_get(&p->queues, key);
+    if (!old)
         return sl_err_set(err, SL_INVALID, "steps[%zu].patch.name: Not found: \"%.100s\"", p->step, name);
     SL_AUTO_JSON *change = sl_json_new_object();
     sl_json_set(change, "spec", sl_json_copy(sl_json_get(step, "spec")));
@@ -422,6 +431,11 @@ int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *con
             sl_json_append(outcome, snapshot(&p));
         else if (err && strncmp(err->text, "steps[", 6))
             sl_err_wrap(err, "steps[%zu]", s.i);
+    }
+    SL_MAP_EACH (&p.jobs, m) {
+        struct job *j = m->value;
+        if (!rc && p.stats->waiting && !strcmp(state_of(j), "Pending"))
+            sl_json_set(p.stats->waiting, j->name, sl_engine_explain(p.e, j->name));
     }
     sl_engine_free(p.e);
     free(p.draining);

@@ -8,43 +8,66 @@
 #include "sluice/base/mem.h"
 
 #define MESSAGE_MAX 8192 /* the API cuts at 32 KiB; nobody reads that much */
-#define TRY_HOLDERS 500  /* holders tried one by one for "when this one finishes" */
 
-/* ---- who holds a flavor and resource: the three largest of the tree ---- */
+/* ---- who holds a flavor and resource: the three largest of those whose end would help ---- */
 
-static struct tops *tops_of(struct sl_engine *e, struct cell *c) {
-    while (c->up)
-        c = c->up;
-    if (c->tops && c->tops_run == e->run)
-        return c->tops;
-    struct tops *t = arena_alloc(e->arena, sizeof *t);
-    struct tree *tree = c->node->tree;
-    for (size_t i = 0; i < tree->n_cqs; i++) {
-        const struct cq *q = tree->cqs[i];
-        for (uint32_t h = 0; h < q->n_holders; h++) {
-            const struct wl *w = q->holders[h].wl;
-            for (size_t k = 0; k < w->n_use; k++) {
-                int64_t v = w->use[k].amount;
-                if (w->use[k].cell->key != c->key || v <= 0)
-                    continue;
-                t->n++;
-                size_t at = t->n_top < SL_COUNT(t->top) ? t->n_top++ : SL_COUNT(t->top);
-                while (at > 0 &&
-                       (t->top[at - 1].amount < v ||
-                        (t->top[at - 1].amount == v && strcmp(t->top[at - 1].wl->obj->uid, w->obj->uid) > 0))) {
-                    if (at < SL_COUNT(t->top))
-                        t->top[at] = t->top[at - 1];
-                    at--;
-                }
-                if (at < SL_COUNT(t->top)) {
-                    t->top[at].wl = w;
-                    t->top[at].amount = v;
-                }
-            }
-        }
+static void add_holder(struct tops *t, const struct wl *w, int64_t v) {
+    t->n++;
+    size_t at = t->n_top < SL_COUNT(t->top) ? t->n_top++ : SL_COUNT(t->top);
+    while (at > 0 && (t->top[at - 1].amount < v ||
+                      (t->top[at - 1].amount == v && strcmp(t->top[at - 1].wl->obj->uid, w->obj->uid) > 0))) {
+        if (at < SL_COUNT(t->top))
+            t->top[at] = t->top[at - 1];
+        at--;
     }
-    c->tops = t;
-    c->tops_run = e->run;
+    if (at < SL_COUNT(t->top)) {
+        t->top[at].wl = w;
+        t->top[at].amount = v;
+    }
+}
+
+static void add_holders(struct tops *t, const struct cq *q, const struct cell *c) {
+    for (uint32_t h = 0; h < q->n_holders; h++) {
+        const struct wl *w = q->holders[h].wl;
+        for (size_t k = 0; k < w->n_use; k++)
+            if (w->use[k].cell == c && w->use[k].amount > 0)
+                add_holder(t, w, w->use[k].amount);
+    }
+}
+
+/* What is given back at c comes as far as scope: a node that uses no more than it keeps for itself passes nothing on.
+ */
+static bool passes_on(const struct cell *c, const struct cell *scope) {
+    for (; c && c != scope; c = c->up)
+        if (c->U <= c->L)
+            return false;
+    return c != NULL;
+}
+
+static struct tops *tops_below(struct sl_engine *e, struct cell *scope) {
+    if (scope->tops && scope->tops_run == e->run)
+        return scope->tops;
+    struct tops *t = arena_alloc(e->arena, sizeof *t);
+    const struct tree *tree = scope->node->tree;
+    for (size_t i = 0; tree && i < tree->n_cqs; i++) {
+        const struct cell *c = node_cell(&tree->cqs[i]->node, scope->key);
+        if (c && passes_on(c, scope))
+            add_holders(t, tree->cqs[i], c);
+    }
+    scope->tops = t;
+    scope->tops_run = e->run;
+    return t;
+}
+
+/* Everybody below the limit that decides, or below the root when none does. */
+static struct tops tops_of(struct sl_engine *e, struct cell *c) {
+    struct cell *scope = binding_limit(c, true);
+    for (struct cell *x = c; !scope; x = x->up)
+        scope = x->up ? NULL : x;
+    struct tops t = scope == c ? (struct tops){.n = 0} : *tops_below(e, scope);
+    if (passes_on(c, scope) && scope != c)
+        return t; /* its own queue's are among them */
+    add_holders(&t, cq_of(c->node), c);
     return t;
 }
 
@@ -53,6 +76,43 @@ static const char *amount_text(const struct res *r, int64_t v, char *text) {
 }
 
 /* ---- text of one evaluation ---- */
+
+struct in_the_way { /* a limit that somebody has set */
+    const char *name;
+    struct cell *cell; /* NULL: none */
+    int64_t limit, kept;
+};
+
+static struct in_the_way limit_of(const struct row *r) {
+    struct in_the_way w = {.name = "borrowingLimit", .cell = binding_limit(r->cell, true)};
+    if (r->verdict == ROW_OVER_CEILING) { /* the lowest that cuts off more than is above it */
+        w.cell = NULL;
+        for (struct cell *c = r->cell; c->up && !w.cell; c = c->up)
+            if (c->has_bl && amt_add(c->S, c->bl) < amt_add(c->L, c->up->ceil))
+                w.cell = c;
+    }
+    if (w.cell) {
+        w.limit = w.cell->bl;
+        return w;
+    }
+    w.name = "lendingLimit";
+    w.cell = keeping_limit(r->cell, r->verdict == ROW_SHORT, &w.kept);
+    w.limit = w.cell ? w.cell->ll : 0;
+    return w;
+}
+
+static void say_limit(const struct row *r, struct sl_buf *b) {
+    char t1[SL_QUANTITY_TEXT], t2[SL_QUANTITY_TEXT];
+    struct in_the_way w = limit_of(r);
+    if (!w.cell)
+        return;
+    const char *kind = w.cell->node->is_cq ? "ClusterQueue" : "Cohort";
+    if (!strcmp(w.name, "borrowingLimit"))
+        sl_buf_printf(b, ", borrowingLimit %s of %s %s", amount_text(r->res, w.limit, t1), kind, w.cell->node->name);
+    else
+        sl_buf_printf(b, ", %s kept by lendingLimit %s of %s %s", amount_text(r->res, w.kept, t1),
+                      amount_text(r->res, w.limit, t2), kind, w.cell->node->name);
+}
 
 static void say_row(struct sl_engine *e, const struct row *r, struct sl_buf *b) {
     char t1[SL_QUANTITY_TEXT], t2[SL_QUANTITY_TEXT], t3[SL_QUANTITY_TEXT], t4[SL_QUANTITY_TEXT];
@@ -74,6 +134,7 @@ static void say_row(struct sl_engine *e, const struct row *r, struct sl_buf *b) 
         if (r->before)
             sl_buf_printf(b, " after %s for earlier pod sets", amount_text(r->res, r->before, t2));
         sl_buf_printf(b, ", more than can ever be had here: %s", amount_text(r->res, r->cell->ceil, t3));
+        say_limit(r, b);
         return;
     default: break; /* ROW_SHORT: what fits is left out, and a queue with a missing flavor says so before */
     }
@@ -83,12 +144,13 @@ static void say_row(struct sl_engine *e, const struct row *r, struct sl_buf *b) 
         sl_buf_printf(b, " after %s for earlier pod sets", amount_text(r->res, r->before, t4));
     sl_buf_printf(b, ", free %s (nominal %s, borrowable %s)", amount_text(r->res, free_now, t2),
                   amount_text(r->res, r->cell->nom, t3), amount_text(r->res, max0(amt_sub(free_now, own)), t4));
-    const struct tops *t = tops_of(e, r->cell);
-    for (size_t i = 0; i < t->n_top; i++)
-        sl_buf_printf(b, "%s%s/%s %s", i ? ", " : ", held by ", t->top[i].wl->obj->ns, t->top[i].wl->obj->name,
-                      amount_text(r->res, t->top[i].amount, t1));
-    if (t->n > t->n_top)
-        sl_buf_printf(b, " and %zu more", t->n - t->n_top);
+    say_limit(r, b);
+    const struct tops t = tops_of(e, r->cell);
+    for (size_t i = 0; i < t.n_top; i++)
+        sl_buf_printf(b, "%s%s/%s %s", i ? ", " : ", held by ", t.top[i].wl->obj->ns, t.top[i].wl->obj->name,
+                      amount_text(r->res, t.top[i].amount, t1));
+    if (t.n > t.n_top)
+        sl_buf_printf(b, " and %zu more", t.n - t.n_top);
 }
 
 static void say_rows(struct sl_engine *e, const struct wl *w, const struct trace *t, struct sl_buf *b) {
@@ -405,131 +467,28 @@ static struct sl_json *row_json(struct sl_engine *e, const struct row *r) {
         set_amount(o, "maximum", r->res, c->ceil);
     }
     sl_json_set_str(o, "verdict", verdict_names[r->verdict]);
+    if (r->cell && r->verdict != ROW_FITS) {
+        struct in_the_way limit = limit_of(r);
+        if (limit.cell) {
+            struct sl_json *l = sl_json_make_object(o, "limit");
+            sl_json_set_str(l, "name", limit.name);
+            sl_json_set_str(l, "kind", limit.cell->node->is_cq ? "ClusterQueue" : "Cohort");
+            sl_json_set_str(l, "of", limit.cell->node->name);
+            set_amount(l, "amount", r->res, limit.limit);
+        }
+    }
     if (r->cell && r->verdict == ROW_SHORT) {
-        const struct tops *t = tops_of(e, r->cell);
+        const struct tops t = tops_of(e, r->cell);
         struct sl_json *list = sl_json_make_array(o, "holders");
-        for (size_t i = 0; i < t->n_top; i++) {
+        for (size_t i = 0; i < t.n_top; i++) {
             struct sl_json *h = sl_json_new_object();
-            sl_json_set(h, "workload", sl_json_new_strf("%s/%s", t->top[i].wl->obj->ns, t->top[i].wl->obj->name));
-            sl_json_set_str(h, "clusterQueue", t->top[i].wl->cq->node.name);
-            set_amount(h, "amount", r->res, t->top[i].amount);
+            sl_json_set(h, "workload", sl_json_new_strf("%s/%s", t.top[i].wl->obj->ns, t.top[i].wl->obj->name));
+            sl_json_set_str(h, "clusterQueue", t.top[i].wl->cq->node.name);
+            set_amount(h, "amount", r->res, t.top[i].amount);
             sl_json_append(list, h);
         }
     }
     return o;
-}
-
-/* Would it fit in full? Everything that was changed for the question is put back by the caller. */
-static bool would_fit(struct sl_engine *e, struct wl *w) {
-    e->log_on = true;
-    bool fit = assign(e, w, NULL, false, NULL)->mode == MODE_FIT;
-    return fit;
-}
-
-/* Both hold something: without them there was room. */
-static bool smaller(const struct wl *a, const struct wl *b) {
-    int64_t x = a->use[0].amount, y = b->use[0].amount;
-    return x != y ? x < y : strcmp(a->obj->uid, b->obj->uid) < 0;
-}
-
-static struct wl *one_finishing(struct sl_engine *e, struct wl *w) {
-    struct wl *found = NULL;
-    struct tree *t = w->cq->node.tree;
-    size_t tries = 0;
-    for (size_t i = 0; i < t->n_cqs; i++)
-        for (uint32_t h = 0; h < t->cqs[i]->n_holders && tries < TRY_HOLDERS; h++, tries++) {
-            struct wl *x = t->cqs[i]->holders[h].wl;
-            e->log_on = true;
-            search_remove(e, x);
-            bool fit = would_fit(e, w);
-            undo_to(e, 0);
-            e->log_on = false;
-            if (!fit)
-                continue;
-            if (!found || smaller(x, found))
-                found = x;
-        }
-    return found;
-}
-
-static bool limit_is_it(struct sl_engine *e, struct wl *w, struct cell *c) {
-    if (!c->has_bl || !c->up)
-        return false;
-    int64_t ceil = c->ceil;
-    c->has_bl = false;
-    c->ceil = amt_add(c->L, c->up->ceil);
-    bool fit = would_fit(e, w);
-    undo_to(e, 0);
-    e->log_on = false;
-    c->has_bl = true;
-    c->ceil = ceil;
-    return fit;
-}
-
-/* For one that does not fit. */
-static void smallest_change(struct sl_engine *e, struct wl *w, const struct trace *t, struct sl_buf *b) {
-    char t1[SL_QUANTITY_TEXT];
-    const char *sep = "";
-    struct wl *x = one_finishing(e, w);
-    if (x) {
-        sl_buf_printf(b, "workload %s/%s finishes", x->obj->ns, x->obj->name);
-        sep = ", or ";
-    }
-    for (size_t i = 0; i < t->n; i++) {
-        const struct row *r = &t->rows[i];
-        if (r->cell && (r->verdict == ROW_SHORT || r->verdict == ROW_OVER_CEILING) && limit_is_it(e, w, r->cell)) {
-            sl_buf_printf(b, "%sborrowingLimit of %s in flavor %s of ClusterQueue %s is raised by %s", sep,
-                          r->res->name, r->flavor, w->cq->node.name,
-                          amount_text(r->res, amt_sub(amt_add(r->before, r->asked), cell_available(r->cell)), t1));
-            sep = ", or ";
-            break;
-        }
-    }
-    /* per pod set the flavor that lacks least, counted in resources first */
-    const char *and = sep;
-    for (size_t p = 0; p < w->shape->n_ps; p++) {
-        const char *best = NULL;
-        size_t best_n = SIZE_MAX;
-        double best_part = 0;
-        for (size_t i = 0; i < t->n; i++) {
-            if (t->rows[i].ps != p || !t->rows[i].cell)
-                continue;
-            size_t n = 0;
-            double part = 0;
-            for (size_t k = 0; k < t->n; k++)
-                if (t->rows[k].ps == p && t->rows[k].cell && !strcmp(t->rows[k].flavor, t->rows[i].flavor) &&
-                    t->rows[k].verdict != ROW_FITS) {
-                    n++;
-                    part += ((double)t->rows[k].before + (double)t->rows[k].asked -
-                             (double)cell_available(t->rows[k].cell)) /
-                            ((double)t->rows[k].asked + 1);
-                }
-            if (n && (n < best_n || (n == best_n && part < best_part))) {
-                best = t->rows[i].flavor;
-                best_n = n;
-                best_part = part;
-            }
-        }
-        for (size_t k = 0; best && k < t->n; k++) {
-            const struct row *r = &t->rows[k];
-            if (r->ps != p || !r->cell || strcmp(r->flavor, best) != 0 || r->verdict == ROW_FITS)
-                continue;
-            sl_buf_printf(b, "%s%s more %s in flavor %s", and,
-                          amount_text(r->res, amt_sub(amt_add(r->before, r->asked), cell_available(r->cell)), t1),
-                          r->res->name, r->flavor);
-            and = " and ";
-        }
-    }
-    if (!b->len)
-        for (size_t i = 0; i < t->n && !b->len; i++) {
-            if (t->rows[i].verdict == ROW_TAINT)
-                sl_buf_printf(b, "a toleration for the taint %s of flavor %s", t->rows[i].taint->key,
-                              t->rows[i].flavor);
-            else if (t->rows[i].verdict == ROW_MISSING_FLAVOR)
-                sl_buf_printf(b, "ResourceFlavor %s is created", t->rows[i].flavor);
-            else if (t->rows[i].verdict == ROW_UNDECLARED)
-                sl_buf_printf(b, "a resource group of the ClusterQueue covers %s", t->rows[i].res->name);
-        }
 }
 
 struct sl_json *sl_engine_explain(const struct sl_engine *ce, const char *uid) {
@@ -578,11 +537,7 @@ struct sl_json *sl_engine_explain(const struct sl_engine *ce, const char *uid) {
                     sl_json_append(flavors, row_json(e, &s.trace.rows[i]));
             sl_json_append(list, ps);
         }
-        SL_AUTO_BUF change = SL_BUF_INIT(MESSAGE_MAX);
-        if (s.a->mode != MODE_FIT)
-            smallest_change(e, w, &s.trace, &change);
-        if (change.len)
-            sl_json_set_str(o, "smallestChange", sl_buf_text(&change));
+        changes(e, w, &s.trace, o);
     }
     saying_done(&s);
     arena_reset(e->arena);

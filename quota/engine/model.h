@@ -40,7 +40,7 @@ struct cell { /* one flavor and resource at one node */
     uint32_t refs;    /* CQ: workloads and LocalQueue counters that point here */
     uint32_t mark;
     uint32_t over;     /* children that use more than their quota */
-    struct tops *tops; /* root cells: the largest holders, found in this run */
+    struct tops *tops; /* the largest holders of what is below, found in this run */
     uint64_t tops_run;
 };
 
@@ -86,6 +86,7 @@ struct tree { /* a root with everything below it: what one cycle looks at */
     uint64_t usage_ver; /* moves with every change of usage or quotas */
     uint32_t n_nodes;   /* the tree goes with its last node */
     bool dirty, flush;
+    bool has_ll; /* somebody lends less than everything */
     struct tree *next_dirty;
     bool stale_reasons; /* numbers have changed since reasons were told; in the engine's list until reasons_due */
     uint64_t told_ver;
@@ -572,6 +573,14 @@ struct fair_order { /* of one cycle, in the arena */
 void fair_begin(struct sl_engine *e, struct fair_order *o, struct entry **list, size_t n);
 /* The next entry; the one before must have been processed (its result set). NULL when none is left. */
 struct entry *fair_next(struct sl_engine *e, struct fair_order *o);
+
+/* ---- change.c: what is in the way, and what would admit a workload ---- */
+/* The borrowingLimit on the way up that decides how much is available here; NULL: what there is decides. also_ties: a
+ * limit that leaves just as much as there is counts too. */
+struct cell *binding_limit(struct cell *c, bool also_ties);
+/* The lendingLimit elsewhere that keeps most from here, idle or at all; NULL: none keeps anything. */
+struct cell *keeping_limit(struct cell *c, bool idle, int64_t *ret_kept);
+void changes(struct sl_engine *e, struct wl *w, const struct trace *t, struct sl_json *ret); /* members of explain's */
 
 /* ---- explain.c ---- */
 void tell_all(struct sl_engine *e);

@@ -340,6 +340,7 @@ static void compute_up(struct sl_engine *e, struct node *n) {
     for (size_t i = 0; i < n->n_cells; i++) {
         struct cell *c = n->cells[i];
         c->L = c->has_ll ? max0(amt_sub(c->S, c->ll)) : 0;
+        n->tree->has_ll |= c->has_ll;
         if (!n->parent)
             continue;
         c->up = node_cell_make(e, n->parent, c->flavor, c->res);

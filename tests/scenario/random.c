@@ -13,9 +13,11 @@
 
 #include <cmocka.h>
 
+#include "changes.h"
 #include "sluice/base/mem.h"
 #include "sluice/cmd/scenario.h"
 
+#define V1BETA2            "\"apiVersion\":\"kueue.x-k8s.io/v1beta2\","
 #define SEEDS              200
 #define EVICTIONS_PER_STEP 40 /* far above what a sensible history needs, far below endless */
 
@@ -87,7 +89,9 @@ static void quotas(struct sl_buf *b, const struct shape *s, bool limits) {
 
 static void queue(struct sl_buf *b, const struct shape *s, size_t i, const char *cohort) {
     const char *reclaim = PICK("Never", "LowerPriority", "Any", "Any");
-    sl_buf_printf(b, ",{\"kind\":\"ClusterQueue\",\"metadata\":{\"name\":\"q%zu\"},\"spec\":{\"namespaceSelector\":{},",
+    sl_buf_printf(b,
+                  ",{" V1BETA2
+                  "\"kind\":\"ClusterQueue\",\"metadata\":{\"name\":\"q%zu\"},\"spec\":{\"namespaceSelector\":{},",
                   i);
     sl_buf_printf(b, "\"cohortName\":\"%s\",\"queueingStrategy\":\"%s\",", cohort,
                   PICK("BestEffortFIFO", "BestEffortFIFO", "StrictFIFO"));
@@ -102,7 +106,8 @@ static void queue(struct sl_buf *b, const struct shape *s, size_t i, const char 
         sl_buf_printf(b, "\"fairSharing\":{\"weight\":\"%s\"},", PICK("0", "1", "2", "0.5"));
     quotas(b, s, true);
     sl_buf_printf(b,
-                  "}},{\"kind\":\"LocalQueue\",\"metadata\":{\"name\":\"q%zu\",\"namespace\":\"ns\"},\"spec\":{"
+                  "}},{" V1BETA2
+                  "\"kind\":\"LocalQueue\",\"metadata\":{\"name\":\"q%zu\",\"namespace\":\"ns\"},\"spec\":{"
                   "\"clusterQueue\":\"q%zu\"}}",
                   i, i);
 }
@@ -143,11 +148,11 @@ static void scenario(struct sl_buf *b, uint64_t seed, bool fair) {
     s.groups = s.n_resources == 2 && s.n_flavors > 1 && chance(40);
     sl_buf_printf(b, "{\"name\":\"r%llu\",\"stable\":false,\"objects\":[", (unsigned long long)seed);
     for (size_t f = 0; f < s.n_flavors; f++)
-        sl_buf_printf(b, "%s{\"kind\":\"ResourceFlavor\",\"metadata\":{\"name\":\"f%zu\"},\"spec\":{}}", f ? "," : "",
-                      f);
+        sl_buf_printf(b, "%s{" V1BETA2 "\"kind\":\"ResourceFlavor\",\"metadata\":{\"name\":\"f%zu\"},\"spec\":{}}",
+                      f ? "," : "", f);
     static const char *const cohorts[] = {"root", "left", "right"};
     for (size_t c = 0; c < s.n_cohorts; c++) {
-        sl_buf_printf(b, ",{\"kind\":\"Cohort\",\"metadata\":{\"name\":\"%s\"},\"spec\":{%s", cohorts[c],
+        sl_buf_printf(b, ",{" V1BETA2 "\"kind\":\"Cohort\",\"metadata\":{\"name\":\"%s\"},\"spec\":{%s", cohorts[c],
                       c ? "\"parentName\":\"root\"," : "");
         if (chance(50))
             quotas(b, &s, c > 0);
@@ -185,6 +190,7 @@ static void play_all(bool fair) {
     config.fair_sharing = fair;
     config.fair_final_share = config.fair_initial_share = true;
     size_t evictions = 0;
+    struct changes_seen seen = {0};
     for (uint64_t seed = first; seed <= last; seed++) {
         SL_AUTO_BUF text = SL_BUF_INIT(1u << 20);
         scenario(&text, seed, fair);
@@ -203,9 +209,15 @@ static void play_all(bool fair) {
                      fair ? "fair" : "classical", (unsigned long long)seed, d ? d : "settles", stats.restless,
                      stats.repeated_reasons, stats.evictions, steps);
         evictions += stats.evictions;
+        if (one || seed % 2)
+            check_changes(o, &config, (enum sl_scenario_release)(seed % 3), &seen);
     }
     sl_config_done(&config);
     assert_true(one || evictions > (last - first) / 10); /* there was something to settle */
+    assert_true(one || (seen.finish && seen.borrowing && seen.lending && seen.nominal)); /* and to try */
+    print_message(
+        "%zu waited; named were %zu ends, %zu borrowing limits, %zu lending limits, %zu quotas; %zu of Cohorts\n",
+        seen.waiting, seen.finish, seen.borrowing, seen.lending, seen.nominal, seen.cohorts);
 }
 
 static void classical(void **unused) {

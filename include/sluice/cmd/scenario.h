@@ -20,6 +20,7 @@ struct sl_scenario_stats { /* decisions over the whole scenario */
     size_t admissions, evictions, reasons;
     size_t repeated_reasons; /* a workload was told again what it knew: must be 0 */
     size_t restless;         /* steps after which one more run still decided something: must be 0 */
+    struct sl_json *waiting; /* given as an object: sl_engine_explain() of who waits at the end, by name; or NULL */
 };
 enum sl_scenario_release {                      /* when evicted workloads give their quota back */
                            SL_RELEASE_TOGETHER, /* all that one run evicted, before the next run */

@@ -82,7 +82,7 @@ static void requests_above_everything(void **state) {
     SL_AUTO_JSON *two = sl_engine_explain(e, "two"), *one = sl_engine_explain(e, "one");
     assert_string_equal(sl_json_path_str(two, "podSets.1.flavors.0.verdict", ""), "above the maximum");
     assert_string_equal(sl_json_path_str(one, "podSets.0.flavors.0.verdict", ""), "above the maximum");
-    assert_non_null(strstr(sl_json_get_str(one, "smallestChange", ""), "more nvidia.com/gpu in flavor f"));
+    assert_null(sl_json_get(one, "smallestChange")); /* no quota is large enough for both */
     sl_engine_free(e);
 }
 

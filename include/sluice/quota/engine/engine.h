@@ -140,8 +140,12 @@ void sl_engine_waits(const struct sl_engine *e, const char *cq, uint32_t ret[SL_
 size_t sl_engine_pending(const struct sl_engine *e, const char *cq, const struct sl_workload ***ret);
 /* Why this workload waits:
  * {"workload","clusterQueue","state","reason","message","podSets":[{"name","flavors":[{"flavor","resource","asked",
- * "nominal","usedHere","usedInCohort","borrowable","free","verdict","holders":[...]}]}],"smallestChange":"..."}; owned;
- * NULL when unknown. */
+ * "nominal","usedHere","usedInCohort","borrowable","free","verdict","limit":{"name","kind","of","amount"},
+ * "holders":[{"workload","clusterQueue","amount"}]}]}],"smallestChange":"...","changes":[{"finish":"ns/name"},
+ * {"raise":[{"limit","kind","name","flavor","resource","by","to"}]}]}; owned; NULL when unknown. limit: the
+ * borrowingLimit or lendingLimit that is in the way. holders: those whose end would help, the largest first. Each of
+ * the changes, made alone, admits the workload, although others come before it: it was tried on a copy of all this,
+ * which costs as much as some restarts. smallestChange: all of them in words. */
 struct sl_json *sl_engine_explain(const struct sl_engine *e, const char *uid);
 /* Aborts when a book does not add up (I1-I4 of the design); for tests and, sampled, for the daemon. */
 void sl_engine_check_invariants(const struct sl_engine *e);
