@@ -31,8 +31,11 @@ static void due(struct lc_result *r, int64_t at_ms) {
 }
 
 static void event(struct step *s, bool warning, bool on_job, const char *reason, const char *note) {
-    if (s->r->n_events < LC_MAX_EVENTS)
-        s->r->events[s->r->n_events++] = (struct lc_event){warning, on_job, reason, sl_xstrdup(note)};
+    if (s->r->n_events == LC_MAX_EVENTS)
+        return;
+    struct lc_event *e = &s->r->events[s->r->n_events++];
+    *e = (struct lc_event){.warning = warning, .on_job = on_job, .note = sl_xstrdup(note)};
+    snprintf(e->reason, sizeof e->reason, "%s", reason);
 }
 
 static const struct sl_json *cond(const struct sl_json *status, const char *type) {
@@ -149,8 +152,9 @@ static void evict(struct step *s, const char *reason, const char *cause, const c
     s->evicted = true;
     s->r->evicted_reason = reason;
     s->r->evicted_cause = cause;
-    snprintf(s->r->reason_text, sizeof s->r->reason_text, "EvictedDueTo%s", full);
-    event(s, false, false, s->r->reason_text, message);
+    char text[sizeof full + sizeof "EvictedDueTo"];
+    snprintf(text, sizeof text, "EvictedDueTo%s", full);
+    event(s, false, false, text, message);
 }
 
 static const char *cause_of_deactivation(const struct sl_workload *w) {
@@ -447,6 +451,15 @@ bool lc_may_be_tried(const struct lc_facts *f) {
            !(f->gates && *f->gates);
 }
 
+/* Before the reason why it has no quota changes: the gates are closed, or open again. note: while they are closed. */
+static void tell_gates(struct step *s, const char *note) {
+    bool told = !strcmp(sl_json_get_str(cond(s->status, SL_COND_QUOTA_RESERVED), "reason", ""), "AdmissionGated");
+    if (note && !told)
+        event(s, false, false, "AdmissionGated", note);
+    if (!note && told)
+        event(s, false, false, "AdmissionGateCleared", "No admission gate is left");
+}
+
 /* Why a Workload that waits cannot even be tried. */
 static void inadmissible(struct step *s) {
     const struct lc_facts *f = s->f;
@@ -466,14 +479,11 @@ static void inadmissible(struct step *s) {
     } else if (!f->cq_exists) {
         message = sl_xprintf("ClusterQueue %s doesn't exist", f->cq_name);
     } else if (!f->cq_active) {
-        message = sl_xprintf("ClusterQueue %s is inactive%s%s", f->cq_name, f->cq_message ? ": " : "",
-                             f->cq_message ? f->cq_message : "");
+        message = sl_xprintf("ClusterQueue %s is inactive%s%s", f->cq_name, *f->cq_message ? ": " : "", f->cq_message);
     } else {
         return;
     }
-    if (strcmp(sl_json_get_str(cond(s->status, SL_COND_QUOTA_RESERVED), "reason", ""), reason) &&
-        !strcmp(reason, "AdmissionGated"))
-        event(s, false, false, "AdmissionGated", message);
+    tell_gates(s, f->gates && *f->gates ? message : NULL);
     condition(s, SL_COND_QUOTA_RESERVED, false, reason, message);
 }
 
@@ -635,6 +645,7 @@ void lc_admit(struct sl_json *status, const struct sl_workload *w, const struct 
               const struct sl_admission *a, struct lc_result *ret) {
     struct step step = begin(status, w, f, ret), *s = &step;
     SL_AUTO_FREE char *message = sl_xprintf("Quota reserved in ClusterQueue %s", a->cq);
+    tell_gates(s, NULL);
     condition(s, SL_COND_QUOTA_RESERVED, true, "QuotaReserved", message);
     clear_condition(s, SL_COND_EVICTED);
     clear_condition(s, SL_COND_PREEMPTED);
@@ -661,6 +672,7 @@ void lc_preempt(struct sl_json *status, const struct sl_workload *w, const struc
                 const char *message, struct lc_result *ret) {
     struct step step = begin(status, w, f, ret), *s = &step;
     condition(s, SL_COND_PREEMPTED, true, reason, message);
+    event(s, false, false, "Preempted", message);
     evict(s, "Preempted", "", message);
     if (s->holds && f->has_owner && f->job_stopped)
         release(s);
@@ -671,6 +683,7 @@ void lc_pending(struct sl_json *status, const struct sl_workload *w, const struc
                 const char *message, const struct sl_json *requests, struct lc_result *ret) {
     struct step step = begin(status, w, f, ret), *s = &step;
     bool new_reason = strcmp(sl_json_get_str(cond(status, SL_COND_QUOTA_RESERVED), "reason", ""), reason) != 0;
+    tell_gates(s, NULL);
     condition(s, SL_COND_QUOTA_RESERVED, false, reason, message);
     if (requests && !strcmp(reason, "Pending")) /* one that is only waiting for others was found to fit */
         set_member(s, "resourceRequests", sl_json_copy(requests));
@@ -683,6 +696,9 @@ void lc_result_done(struct lc_result *r) {
     for (size_t i = 0; i < r->n_events; i++)
         free(SL_TAKE(r->events[i].note));
     free(SL_TAKE(r->reserved));
+    free(SL_TAKE(r->preemptor_uid));
+    free(SL_TAKE(r->preempting_cq));
+    free(SL_TAKE(r->preempted_reason));
     r->n_events = 0;
 }
 

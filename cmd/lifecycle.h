@@ -38,7 +38,7 @@ struct lc_facts {
     bool lq_exists, lq_deleting, cq_exists, cq_deleting, cq_active;
     enum sl_stop_policy lq_stop, cq_stop;
     const char *cq_name;                /* of the LocalQueue; "" when unknown */
-    const char *cq_message;             /* why it is inactive, or NULL */
+    char cq_message[256];               /* why it is inactive, or "" */
     const char *gates;                  /* admission-gated-by, or NULL */
     const struct sl_check_rule *checks; /* of the ClusterQueue that the checks are about */
     size_t n_checks;
@@ -48,8 +48,8 @@ struct lc_facts {
 #define LC_MAX_EVENTS 4
 struct lc_event {
     bool warning, on_job;
-    const char *reason; /* constant or owned by the result's text */
-    char *note;         /* owned */
+    char reason[96];
+    char *note; /* owned */
 };
 struct lc_result {
     bool changed;                     /* the status tree was changed */
@@ -63,7 +63,8 @@ struct lc_result {
     bool evicted_first;                         /* the first time for this reason and cause */
     bool finished, admitted, released, became_ready;
     char *reserved; /* owned: the ClusterQueue that gave quota in this step; NULL */
-    char reason_text[96];
+    /* for whom this step preempted, and why; owned; NULL: it did not */
+    char *preemptor_uid, *preempting_cq, *preempted_reason;
 };
 
 /* One step. status: the Workload's status, changed in place (an object, may be empty). */

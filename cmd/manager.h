@@ -168,6 +168,7 @@ struct write {
     const char *what;                /* for the log */
     struct sl_json *said;            /* WRITE_PENDING: what is being said */
     char *event_reason, *event_note; /* said when it worked; NULL: nothing */
+    struct record *deleted;          /* what an event about a deletion needs of it; NULL: no such event */
     struct lc_result result;         /* events and metrics of a status step */
 };
 struct record *write_record(const struct write *w);

@@ -218,6 +218,8 @@ void observe_result(struct manager *m, const struct record *wl, const struct sl_
             sl_metric_observe(SL_M_PODS_READY_TO_EVICTED_TIME_SECONDS, seconds_since(m, w->pods_ready.since_ms),
                               SL_LABELS(cq, r->evicted_reason, rr, r->evicted_cause));
     }
+    if (r->preempting_cq)
+        sl_metric_add(SL_M_PREEMPTED_WORKLOADS_TOTAL, 1, SL_LABELS(r->preempting_cq, r->preempted_reason, rr));
     if (r->released && w->evicted.status == SL_TRI_TRUE)
         sl_metric_observe(SL_M_WORKLOAD_EVICTION_LATENCY_SECONDS, seconds_since(m, w->evicted.since_ms),
                           SL_LABELS(cq, w->evicted.reason ? w->evicted.reason : "", rr));
@@ -259,8 +261,10 @@ static void carry_out(struct manager *m, struct record *wl, const struct sl_deci
         break;
     case SL_DECIDE_EVICT:
         lc_preempt(status, w, &f, d->reason, d->message, &r);
+        r.preemptor_uid = sl_xstrdup(d->preemptor_uid);
+        r.preempting_cq = sl_xstrdup(d->preemptor_cq);
+        r.preempted_reason = sl_xstrdup(d->reason);
         sent = write_status(m, wl, tree, status, WRITE_EVICT, &r);
-        sl_metric_add(SL_M_PREEMPTED_WORKLOADS_TOTAL, 1, SL_LABELS(d->preemptor_cq, d->reason, role(m)));
         break;
     case SL_DECIDE_PENDING:
         if (!lc_may_be_tried(&f)) {

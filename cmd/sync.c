@@ -142,6 +142,7 @@ void collect_facts(struct manager *m, const struct record *wl, const struct sl_j
         struct sl_queue_view v;
         sl_engine_clusterqueue_view(m->engine, cq_name, &v);
         f->cq_active = v.active;
+        snprintf(f->cq_message, sizeof f->cq_message, "%s", v.inactive_message ? v.inactive_message : "");
         sl_queue_view_done(&v);
     }
 }
@@ -590,14 +591,15 @@ bool step_workload(struct manager *m, struct record *wl, const struct sl_json *w
         send_patch(m, wl, false, NULL, sl_json_from("{'spec':{'active':false}}"), "deactivation");
         sent = true;
     }
+    static const char kept[] = "Kept as long as the configuration says (objectRetentionPolicies), then deleted";
     if (!sent && r.delete_workload) {
-        send_delete(m, wl, false, "Background", NULL, NULL);
+        send_delete(m, wl, false, "Background", "Deleted", kept);
         sent = true;
     }
     if (!sent && r.delete_job) {
         struct record *job = job_of(m, wl);
         if (job && !job->busy)
-            send_delete(m, job, true, "Background", NULL, NULL);
+            send_delete(m, job, true, "Background", "Deleted", kept);
     }
     lc_result_done(&r);
     return sent;

@@ -24,6 +24,12 @@ void write_free(struct write *w) {
     free(w->uid);
     free(w->event_reason);
     free(w->event_note);
+    if (w->deleted) {
+        free(w->deleted->ns);
+        free(w->deleted->name);
+        free(w->deleted->uid);
+        free(w->deleted);
+    }
     sl_json_unref(w->said);
     free(w);
 }
@@ -39,7 +45,8 @@ void emit_event(struct manager *m, const char *controller, const char *api_versi
     sl_json_set_str(meta, "namespace", about->ns);
     sl_json_set_str(meta, "name", about->name);
     sl_json_set_str(meta, "uid", about->uid);
-    sl_json_set_str(meta, "resourceVersion", about->rv);
+    if (about->rv)
+        sl_json_set_str(meta, "resourceVersion", about->rv);
     sl_events_emit(m->events, controller, regarding, warning, reason, reason, note);
 }
 
@@ -66,11 +73,22 @@ static void evict_again(struct manager *m, struct record *r) {
     m->engine_dirty = true;
 }
 
+/* A deletion may be seen before its answer comes: what is said of it needs nothing but the write itself. */
+static void say_deleted(const struct write *w) {
+    if (w->job)
+        job_event(w->m, w->deleted, false, w->event_reason, w->event_note);
+    else
+        emit_event(w->m, "kueue-workload-controller", SL_KUEUE_API, "Workload", w->deleted, false, w->event_reason,
+                   w->event_note);
+}
+
 static void written(void *payload, const struct sl_reply *reply) {
     struct write *w = payload;
     struct manager *m = w->m;
     m->writes--;
     struct record *r = write_record(w);
+    if (reply->code == 0 && w->deleted)
+        say_deleted(w);
     if (reply->code == SL_CANCELLED || !r) {
         if (reply->code != SL_CANCELLED && !w->job && w->kind == WRITE_ADMIT)
             sl_engine_write_failed(m->engine, w->uid, true);
@@ -92,11 +110,18 @@ static void written(void *payload, const struct sl_reply *reply) {
                 observe_result(m, r, view, &w->result);
             sl_workload_free(view);
         }
-        if (w->event_reason && w->job)
+        if (w->event_reason && !w->deleted)
             job_event(m, about, false, w->event_reason, w->event_note);
         for (size_t i = 0; i < w->result.n_events; i++)
             emit_event(m, decision ? "kueue-admission" : "kueue-workload-controller", SL_KUEUE_API, "Workload", about,
                        w->result.events[i].warning, w->result.events[i].reason, w->result.events[i].note);
+        const struct record *preemptor =
+            w->result.preemptor_uid ? store_by_uid(&m->workloads, w->result.preemptor_uid) : NULL;
+        if (preemptor) {
+            SL_AUTO_FREE char *note =
+                sl_xprintf("Preempted %s/%s (UID: %s): %s", r->ns, r->name, r->uid, w->result.preempted_reason);
+            emit_event(m, "kueue-admission", SL_KUEUE_API, "Workload", preemptor, false, "PreemptedWorkload", note);
+        }
         if (reply->object) {
             if (w->job)
                 job_seen(m, r->kind, reply->object);
@@ -270,6 +295,11 @@ void send_delete(struct manager *m, struct record *r, bool job, const char *prop
                         .what = "delete",
                         .event_reason = sl_xstrdup(reason),
                         .event_note = sl_xstrdup(note)};
+    if (reason) {
+        w->deleted = sl_xalloc(sizeof *w->deleted);
+        *w->deleted = (struct record){
+            .ns = sl_xstrdup(r->ns), .name = sl_xstrdup(r->name), .uid = sl_xstrdup(r->uid), .kind = r->kind};
+    }
     r->busy = true;
     m->writes++;
     SL_AUTO_FREE char *text =
