@@ -199,6 +199,13 @@ void sl_metric_drop_one(enum sl_metric m, const char *label, const char *value) 
     pthread_mutex_unlock(&lock);
 }
 
+void sl_metric_drop_pair(enum sl_metric m, const char *label, const char *value, const char *label2,
+                         const char *value2) {
+    pthread_mutex_lock(&lock);
+    drop_series(m, label, value, label2, value2);
+    pthread_mutex_unlock(&lock);
+}
+
 void sl_metric_clear(enum sl_metric m) {
     pthread_mutex_lock(&lock);
     total -= all[m].count;

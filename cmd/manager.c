@@ -594,7 +594,9 @@ struct sl_json *sl_manager_queues(const struct manager *m) {
             struct sl_json *r = sl_json_new_object();
             sl_json_set_str(r, "flavor", v.rows[k].flavor);
             sl_json_set_str(r, "resource", v.rows[k].resource);
-            sl_json_set_str(r, "nominal", sl_amount_format_people(v.rows[k].resource, v.rows[k].nominal, text));
+            sl_json_set_str(r, "nominal",
+                            v.rows[k].listed ? sl_amount_format_people(v.rows[k].resource, v.rows[k].nominal, text)
+                                             : "not listed");
             sl_json_set_str(r, "used", sl_amount_format_people(v.rows[k].resource, v.rows[k].reserved, text));
             sl_json_set_str(r, "borrowed",
                             sl_amount_format_people(v.rows[k].resource, v.rows[k].borrowed_reserved, text));
@@ -610,7 +612,7 @@ struct sl_json *sl_manager_queues(const struct manager *m) {
 
 int64_t sl_manager_recount(struct manager *m) {
     int64_t begin = sl_now_mono_ms(), total = 0;
-    struct sl_map sums = SL_MAP_INIT; /* "cq\x1fflavor\x1fresource" -> int64 * */
+    struct sl_map sums = SL_MAP_INIT; /* "cq\x1fflavor\x1fresource" -> int64 *; 0 when it was met */
     SL_MAP_EACH (&m->workloads.by_uid, e) {
         const struct record *wl = e->value;
         if (!wl->holds)
@@ -647,9 +649,14 @@ int64_t sl_manager_recount(struct manager *m) {
         int64_t wrong = 0;
         for (size_t i = 0; i < v.n_rows; i++) {
             SL_AUTO_FREE char *key = sl_xprintf("%s\x1f%s\x1f%s", e->key, v.rows[i].flavor, v.rows[i].resource);
-            const int64_t *sum = sl_map_get(&sums, key);
+            int64_t *sum = sl_map_get(&sums, key);
             wrong += (sum ? *sum : 0) != v.rows[i].reserved;
+            if (sum)
+                *sum = 0;
         }
+        SL_AUTO_FREE char *prefix = sl_xprintf("%s\x1f", e->key);
+        SL_MAP_EACH (&sums, x)
+            wrong += !strncmp(x->key, prefix, strlen(prefix)) && *(const int64_t *)x->value != 0; /* in no row */
         sl_queue_view_done(&v);
         sl_metric_set(SL_M_SLUICE_QUOTA_DRIFT, (double)wrong, SL_LABELS(e->key));
         if (wrong)

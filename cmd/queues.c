@@ -309,6 +309,8 @@ static struct sl_json *flavor_list(const struct sl_queue_view *v, bool used, boo
     char text[SL_QUANTITY_TEXT];
     for (size_t i = 0; i < v->n_rows; i++) {
         const struct sl_usage_row *row = &v->rows[i];
+        if (!row->listed) /* the lists follow the spec; gauges and `sluice status` show the rest */
+            break;
         if (!flavor || strcmp(flavor, row->flavor)) {
             if (sl_json_len(list) == MAX_STATUS_FLAVORS)
                 break;
@@ -332,7 +334,7 @@ static struct sl_json *flavor_list(const struct sl_queue_view *v, bool used, boo
 static void set_flavor_lists(struct sl_json *status, const struct sl_queue_view *v, bool with_borrowed) {
     sl_json_del(status, "flavorsReservation");
     sl_json_del(status, "flavorsUsage");
-    if (!v->n_rows)
+    if (!v->n_rows || !v->rows[0].listed)
         return;
     sl_json_set(status, "flavorsReservation", flavor_list(v, false, with_borrowed));
     sl_json_set(status, "flavorsUsage", flavor_list(v, true, with_borrowed));
@@ -517,6 +519,8 @@ static void gauges_of_localqueue(struct manager *m, struct object *o) {
     sl_metric_set(SL_M_LOCAL_QUEUE_STATUS, active, SL_LABELS("True", o->name, o->ns, rr));
     sl_metric_set(SL_M_LOCAL_QUEUE_STATUS, !active, SL_LABELS("False", o->name, o->ns, rr));
     sl_metric_set(SL_M_LOCAL_QUEUE_STATUS, 0, SL_LABELS("Unknown", o->name, o->ns, rr));
+    sl_metric_drop_pair(SL_M_LOCAL_QUEUE_RESOURCE_RESERVATION, "name", o->name, "namespace", o->ns);
+    sl_metric_drop_pair(SL_M_LOCAL_QUEUE_RESOURCE_USAGE, "name", o->name, "namespace", o->ns);
     for (size_t i = 0; i < v.n_rows; i++) {
         double unit = strcmp(v.rows[i].resource, "cpu") ? 1 : 1000;
         sl_metric_set(SL_M_LOCAL_QUEUE_RESOURCE_RESERVATION, (double)v.rows[i].reserved / unit,

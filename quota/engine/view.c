@@ -18,7 +18,7 @@ static int by_resource(const void *a, const void *b) {
 }
 
 static struct sl_usage_row row_of(const struct cell *c, bool cohort) {
-    struct sl_usage_row r = {.flavor = c->flavor->name, .resource = c->res->name};
+    struct sl_usage_row r = {.flavor = c->flavor->name, .resource = c->res->name, .listed = true};
     r.nominal = cohort ? c->S : c->nom;
     r.borrowing_limit = c->has_bl ? c->bl : SL_UNLIMITED;
     r.lending_limit = c->has_ll ? c->ll : SL_UNLIMITED;
@@ -37,7 +37,7 @@ static const char *root_name(const struct node *n) {
 static void queue_rows(const struct cq *q, struct sl_queue_view *v) {
     for (size_t g = 0; g < q->n_groups; g++)
         v->n_rows += q->groups[g].n_flavors * q->groups[g].n_res;
-    v->rows = sl_xalloc((v->n_rows + 1) * sizeof *v->rows);
+    v->rows = sl_xalloc((v->n_rows + q->node.n_cells + 1) * sizeof *v->rows);
     size_t n = 0;
     for (size_t g = 0; g < q->n_groups; g++)
         for (size_t f = 0; f < q->groups[g].n_flavors; f++) {
@@ -46,6 +46,16 @@ static void queue_rows(const struct cq *q, struct sl_queue_view *v) {
                 v->rows[n++] = row_of(q->groups[g].flavors[f].cells[r], false);
             qsort(v->rows + first, n - first, sizeof *v->rows, by_resource);
         }
+    for (size_t i = 0; i < q->node.n_cells; i++) {
+        const struct cell *c = q->node.cells[i];
+        if (c->own || (c->U == 0 && c->admitted == 0))
+            continue;
+        v->rows[n] = row_of(c, false);
+        v->rows[n++].listed = false;
+    }
+    if (n > v->n_rows)
+        qsort(v->rows + v->n_rows, n - v->n_rows, sizeof *v->rows, by_flavor_and_name);
+    v->n_rows = n;
 }
 
 static void activity(const struct sl_engine *e, const struct cq *q, struct sl_queue_view *v) {
@@ -144,7 +154,7 @@ void sl_engine_cohort_view(const struct sl_engine *e, const char *name, struct s
     }
     ret->rows = sl_xalloc((c->node.n_cells + 1) * sizeof *ret->rows);
     for (size_t i = 0; i < c->node.n_cells; i++)
-        if (c->node.cells[i]->declared)
+        if (c->node.cells[i]->declared || c->node.cells[i]->U != 0)
             ret->rows[ret->n_rows++] = row_of(c->node.cells[i], true);
     qsort(ret->rows, ret->n_rows, sizeof *ret->rows, by_flavor_and_name);
     struct share s = node_share(&c->node);

@@ -32,6 +32,8 @@ void sl_metric_del(enum sl_metric m, const char *const *labels);
 void sl_metric_drop(const char *label, const char *value, const char *label2, const char *value2);
 /* The same for one metric. */
 void sl_metric_drop_one(enum sl_metric m, const char *label, const char *value);
+void sl_metric_drop_pair(enum sl_metric m, const char *label, const char *value, const char *label2,
+                         const char *value2);
 void sl_metric_clear(enum sl_metric m);     /* all series of one metric */
 void sl_metrics_expose(struct sl_buf *out); /* the whole page, text format 0.0.4 */
 void sl_metrics_process(

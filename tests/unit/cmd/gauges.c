@@ -11,7 +11,10 @@
 
 #include "simulate.h"
 #include "sluice/base/log.h"
+#include "sluice/base/mem.h"
 #include "sluice/base/metrics.h"
+#include "sluice/cmd/resources.h"
+#include "sluice/kube/memory.h"
 
 static void create(struct simulation *s, const char *text) {
     struct sl_err err = SL_ERR_INIT;
@@ -71,7 +74,89 @@ static void pending_requests_and_shares(void **state) {
     sl_config_done(&config);
 }
 
+static bool shown(const char *text) {
+    SL_AUTO_BUF page = SL_BUF_INIT(4u << 20);
+    sl_metrics_expose(&page);
+    return strstr(sl_buf_text(&page), text) != NULL;
+}
+
+/* Quota that is held does not vanish from the books, the gauges and `sluice status` because its flavor, or one of its
+ * resources, is not listed any more. */
+static void quotas_taken_out_while_held(void **state) {
+    (void)state;
+    struct sl_err err = SL_ERR_INIT;
+    struct sl_config config;
+    struct simulation sim;
+    sl_log_set_level(SL_LOG_ERROR);
+    static const struct {
+        const char *spec;
+        bool cpu, memory; /* listed */
+    } cases[] = {
+        {"{'spec':{'resourceGroups':null}}", false, false},
+        {"{'spec':{'resourceGroups':[{'coveredResources':['cpu'],'flavors':[{'name':'f','resources':[{'name':'cpu',"
+         "'nominalQuota':'2'}]}]}]}}",
+         true, false},
+        {"{'spec':{'resourceGroups':[{'coveredResources':['cpu','memory'],'flavors':[{'name':'g','resources':["
+         "{'name':'cpu','nominalQuota':'2'},{'name':'memory','nominalQuota':'1Gi'}]}]}]}}",
+         false, false},
+    };
+    for (size_t i = 0; i < SL_COUNT(cases); i++) {
+        sl_metrics_reset();
+        sl_config_init(&config);
+        config.cluster_queue_metrics = config.local_queue_metrics = true;
+        assert_int_equal(simulation_init(&sim, &config, NULL, 0, &err), 0);
+        create(&sim, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
+        create(&sim,
+               "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
+        create(&sim,
+               "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'g'},'spec':{}}");
+        create(&sim,
+               "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'q'},'spec':{"
+               "'cohortName':'pool','namespaceSelector':{},'resourceGroups':[{'coveredResources':['cpu','memory'],"
+               "'flavors':[{'name':'f','resources':[{'name':'cpu','nominalQuota':'2'},{'name':'memory',"
+               "'nominalQuota':'64Gi'}]}]}]}}");
+        create(&sim, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'q','namespace':"
+                     "'ns'},'spec':{'clusterQueue':'q'}}");
+        create_job(&sim, "runs", 1, "2");
+        SL_AUTO_JSON *patch = sl_json_from(cases[i].spec);
+        assert_int_equal(
+            sl_memory_merge(sim.cluster, &sl_watched[SL_WATCHED_CLUSTERQUEUES], NULL, "q", NULL, patch, NULL, &err), 0);
+        assert_true(simulation_settle(&sim));
+        assert_int_equal(sl_manager_recount(sim.manager), 0);
+        const char *const *cpu = SL_LABELS("pool", "q", "f", "cpu", "standalone"), *const *lq =
+                                                                                       SL_LABELS("f", "q", "ns",
+                                                                                                 "standalone", "cpu");
+        assert_true(sl_metric_get(SL_M_CLUSTER_QUEUE_RESOURCE_USAGE, cpu) == 2);
+        assert_true(sl_metric_get(SL_M_CLUSTER_QUEUE_RESOURCE_RESERVATION, cpu) == 2);
+        assert_true(sl_metric_get(SL_M_CLUSTER_QUEUE_NOMINAL_QUOTA, cpu) == (cases[i].cpu ? 2 : 0));
+        assert_true(sl_metric_get(SL_M_LOCAL_QUEUE_RESOURCE_USAGE, lq) == 2);
+        assert_true(
+            sl_metric_get(SL_M_COHORT_SUBTREE_RESOURCE_RESERVATIONS, SL_LABELS("pool", "f", "standalone", "cpu")) == 2);
+        SL_AUTO_JSON *queues = sl_manager_queues(sim.manager);
+        SL_JSON_ITEMS (sl_json_path(queues, "0.quota"), r) {
+            bool is_cpu = !strcmp(sl_json_get_str(r.value, "resource", ""), "cpu"),
+                 listed = is_cpu ? cases[i].cpu : false;
+            if (strcmp(sl_json_get_str(r.value, "flavor", ""), "f") != 0)
+                continue;
+            assert_string_equal(sl_json_get_str(r.value, "used", ""), is_cpu ? "2" : "1Gi");
+            assert_int_equal(!strcmp(sl_json_get_str(r.value, "nominal", ""), "not listed"), !listed);
+        }
+        SL_AUTO_JSON *cq = sl_memory_get(sim.cluster, &sl_watched[SL_WATCHED_CLUSTERQUEUES], NULL, "q");
+        assert_int_equal(sl_json_int(sl_json_path(cq, "status.reservingWorkloads"), -1), 1);
+        assert_int_equal(sl_json_len(sl_json_path(cq, "status.flavorsUsage")), i == 0 ? 0 : 1); /* as the spec lists */
+        assert_true(shown("cluster_queue=\"q\",flavor=\"f\",resource=\"memory\""));
+        assert_int_equal(sl_memory_delete(sim.cluster, &sl_watched[SL_WATCHED_JOBS], "ns", "runs", &err), 0);
+        assert_true(simulation_advance(&sim, sl_cluster_wall_ms(sim.cluster) + 20000));
+        assert_int_equal(sl_manager_recount(sim.manager), 0);
+        assert_false(shown("cluster_queue=\"q\",flavor=\"f\",resource=\"memory\"")); /* nobody holds it any more */
+        assert_int_equal(shown("kueue_local_queue_resource_usage{flavor=\"f\""), cases[i].cpu);
+        simulation_done(&sim);
+        sl_config_done(&config);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pending_requests_and_shares)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pending_requests_and_shares),
+                                       cmocka_unit_test(quotas_taken_out_while_held)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,7 @@ struct sl_usage_row {              /* one flavor and resource, in spec order of 
     const char *flavor, *resource; /* borrowed from the engine */
     int64_t nominal, borrowing_limit, lending_limit; /* SL_UNLIMITED: none */
     int64_t reserved, used, borrowed_reserved, borrowed_used;
+    bool listed; /* false: not in the spec any more, and still held; such rows come last, with nominal 0 */
 };
 struct sl_queue_view {
     bool exists, active;
