@@ -74,7 +74,7 @@ static void check_job(const struct sl_json *in) {
         SL_ASSERT(message);
     k->pods_ready(job);
     SL_ASSERT(k->active_pods(job) >= 0);
-    SL_AUTO_JSON *reclaimable = k->reclaimable(job), *podsets = NULL, *patch = NULL, *workload = NULL;
+    SL_AUTO_JSON *reclaimable = k->reclaimable(job), *patch = NULL, *workload = NULL;
     SL_ASSERT(sl_json_int(sl_json_path(reclaimable, "0.count"), 1) > 0);
     struct sl_job_workload_input input = {.kind = k, .job = job};
     if (sl_job_workload(&input, &workload, NULL) < 0)
