@@ -64,7 +64,7 @@ class Play(Watcher):
     def __init__(self, kube, scenario):
         self.kube, self.scenario, self.ns = kube, scenario, "s-" + scenario["name"]
         self.lock, self.changed = threading.RLock(), time.monotonic()
-        self.now, self.gone, self.evicted, self.troubles = {}, set(), {}, []
+        self.now, self.gone, self.evicted, self.troubles, self.told = {}, set(), {}, [], set()
         self.kube.core.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.ns}})
         super().__init__(kube, f"/apis/{GROUP}/{V2}/namespaces/{self.ns}/workloads")
 
@@ -105,6 +105,7 @@ class Play(Watcher):
             if not is_true(before, "Evicted"):
                 why = condition(o, "Preempted") if evicted["reason"] == "Preempted" else None
                 self.evicted.setdefault(name, []).append(evicted["reason"] + ("/" + why["reason"] if why else ""))
+                self.told |= {(name, "EvictedDueTo" + evicted["reason"])} | ({(name, "Preempted")} if why else set())
         if held and not is_true(o, "Finished"):
             self.release(o, evicted)
 
@@ -207,9 +208,21 @@ class Play(Watcher):
                 if d or self.troubles or self.gaps:
                     return f"step {k} {json.dumps(s)[:200]}: {d} {self.troubles} {self.words()}" + " (the API server forgot some states)" * bool(self.gaps)
                 time.sleep(max(0, begun + APART - time.monotonic()))
-            return ""
+            return self.untold()
         finally:
             self.stop()
+
+    def untold(self):
+        """evictions without their Events -> what is missing, '' when nothing is"""
+        end = time.monotonic() + PATIENCE
+        while True:
+            seen = {(e["regarding"]["name"], e["reason"]) for e in self.kube.events(self.ns)}
+            missing = self.told - seen
+            if any(r == "Preempted" for _, r in self.told) and not any(r == "PreemptedWorkload" for _, r in seen):
+                missing = missing | {("whoever preempted", "PreemptedWorkload")}
+            if not missing or time.monotonic() > end:
+                return f"no events {sorted(missing)}, only {sorted(seen)}" if missing else ""
+            time.sleep(0.2)
 
     def words(self):
         """what the waiting ones were told"""
