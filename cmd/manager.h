@@ -32,7 +32,8 @@ struct object {
     char *ns, *name, *uid, *rv;
     int64_t generation;
     bool deleting, has_finalizer;
-    char *status_text; /* compact, as last seen */
+    struct sl_json *finalizers; /* all of them, as last seen; NULL: none */
+    char *status_text;          /* compact, as last seen */
     bool dirty, busy;
     int64_t stalled_since_ms; /* ClusterQueue: waiting workloads and none admitted since */
     union {

@@ -44,6 +44,7 @@ static void object_free(void *p) {
     free(o->name);
     free(o->uid);
     free(o->rv);
+    sl_json_unref(o->finalizers);
     free(o->status_text);
     free(o);
 }
@@ -177,8 +178,10 @@ void object_put(struct manager *m, const struct sl_resource *resource, const str
     o->rv = sl_xstrdup(rv);
     o->generation = sl_json_get_int(meta, "generation", 0);
     o->deleting = !sl_json_is_null(sl_json_get(meta, "deletionTimestamp"));
+    sl_json_unref(o->finalizers);
+    o->finalizers = sl_json_copy(sl_json_get(meta, "finalizers"));
     o->has_finalizer = false;
-    SL_JSON_ITEMS (sl_json_get(meta, "finalizers"), f)
+    SL_JSON_ITEMS (o->finalizers, f)
         o->has_finalizer |= !strcmp(sl_json_str(f.value, ""), SL_FINALIZER_IN_USE);
     o->status_text = sl_json_get(object, "status") ? sl_json_text(sl_json_get(object, "status")) : NULL;
     if (fresh)
@@ -267,8 +270,12 @@ static void send_object(struct manager *m, struct object *o, const char *subreso
                                                .payload = w});
 }
 
-static void set_finalizer(struct manager *m, struct object *o, bool wanted, const struct sl_json *others) {
-    struct sl_json *body = sl_json_new_object(), *list = others ? sl_json_copy(others) : sl_json_new_array();
+/* A merge patch replaces the list, so it has to carry everybody's; the resourceVersion sees to it that it is the
+ * newest.
+ */
+static void set_finalizer(struct manager *m, struct object *o, bool wanted) {
+    struct sl_json *body = sl_json_new_object(),
+                   *list = o->finalizers ? sl_json_copy(o->finalizers) : sl_json_new_array();
     for (size_t i = sl_json_len(list); i-- > 0;)
         if (!strcmp(sl_json_str(sl_json_at(list, i), ""), SL_FINALIZER_IN_USE))
             sl_json_remove(list, i);
@@ -299,7 +306,7 @@ static bool keep_finalizer(struct manager *m, struct object *o) {
     }
     if (o->deleting ? !o->has_finalizer || in_use : o->has_finalizer)
         return false;
-    set_finalizer(m, o, !o->deleting, NULL);
+    set_finalizer(m, o, !o->deleting);
     return true;
 }
 
