@@ -398,6 +398,7 @@ int sl_client_new(const struct sl_client_options *options, struct sl_cluster **r
                                               .watch_header_ms = 60000,
                                               .absent_retry_ms = 60000,
                                               .calm_ms = 120000,
+                                              .patience_ms = 30000,
                                               .watch_seconds = 300,
                                               .request_ms = 30000,
                                               .lease_ms = 5000,

@@ -50,6 +50,7 @@ SL_MUST int kube_parse(char *text, size_t len, unsigned depth, struct sl_json **
 /* Times that tests shorten. */
 struct kube_tuning {
     int64_t watch_backoff_ms, watch_backoff_max_ms, watch_header_ms, absent_retry_ms, calm_ms;
+    int64_t patience_ms;          /* as long a watch that is answered 429 is nothing to worry about */
     int64_t watch_seconds;        /* least timeoutSeconds of a watch; up to twice that */
     int64_t request_ms, lease_ms; /* a request's time from its first attempt to its answer */
     int64_t request_backoff_ms, connect_ms;
@@ -107,6 +108,7 @@ struct kube_client {
     int64_t tokens_milli, tokens_ms;
     int qps, burst;
     int64_t down_since_ms; /* 0: the server is believed to be reachable */
+    int64_t put_off_ms;    /* when it last asked a watch to come again; 0: never */
     uint64_t random;
     bool closing, progress;
 };

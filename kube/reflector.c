@@ -46,6 +46,7 @@ struct kube_watch {
     enum next next;
     int64_t next_ms, heard_ms, started_ms, deadline_ms, end_ms, failed_ms, expired_ms;
     unsigned failures;
+    int64_t put_off_ms; /* the server asks for patience since; 0: it does not */
     bool synced, troubled, hungry, over, answered;
     CURLcode result;
     int64_t retry_after_ms;
@@ -187,6 +188,24 @@ static void recovered(struct kube_watch *w) {
     if (w->troubled)
         SL_LOG(INFO, "watch works again", SL_STR("resource", w->resource->plural));
     w->troubled = false;
+    w->put_off_ms = 0;
+}
+
+/* 429 is no trouble for a while: an API server says so to everybody each time the definition of a kind has changed, as
+ * it does at our first start. Said once for all watches. */
+static bool put_off(struct kube_watch *w, int64_t now, const char *cause, const char *text) {
+    struct kube_client *c = client(w);
+    if (strcmp(cause, "http") != 0 || w->t.status != 429 || w->troubled)
+        return false;
+    if (!w->put_off_ms)
+        w->put_off_ms = now;
+    if (now - w->put_off_ms > c->tuning.patience_ms)
+        return false;
+    if (!c->put_off_ms || now - c->put_off_ms > c->tuning.calm_ms)
+        SL_LOG(INFO, "the API server asks watches to come again", SL_STR("resource", w->resource->plural),
+               SL_STR("answer", text));
+    c->put_off_ms = now;
+    return true;
 }
 
 /* Waits longer after each failure in a row; an event that arrives or two calm minutes end the row. */
@@ -209,10 +228,14 @@ static void fail(struct kube_watch *w, enum next next, const char *cause, const 
     wait += kube_random(client(w), wait);
     if (wait < w->retry_after_ms)
         wait = w->retry_after_ms;
-    if (!w->troubled)
-        SL_LOG(WARN, "watch interrupted, trying again", SL_STR("resource", w->resource->plural), SL_STR("cause", cause),
-               SL_STR("error", text));
-    w->troubled = true;
+    if (put_off(w, now, cause, text)) {
+        cause = "busy";
+    } else {
+        if (!w->troubled)
+            SL_LOG(WARN, "watch interrupted, trying again", SL_STR("resource", w->resource->plural),
+                   SL_STR("cause", cause), SL_STR("error", text));
+        w->troubled = true;
+    }
     count_restart(w, cause);
     go_idle(w, next, now + wait);
 }

@@ -295,10 +295,57 @@ static void broken_streams_resume(void **state) {
     watch();
     expect_told("+x1 +y1 = +x2 +x3 ");
     assert_int_equal(sl_metric_get(SL_M_SLUICE_WATCH_RESTARTS_TOTAL, SL_LABELS("things", "short")), 1);
-    assert_int_equal(sl_metric_get(SL_M_SLUICE_WATCH_RESTARTS_TOTAL, SL_LABELS("things", "http")), 3);
+    assert_int_equal(sl_metric_get(SL_M_SLUICE_WATCH_RESTARTS_TOTAL, SL_LABELS("things", "http")), 2);
+    assert_int_equal(sl_metric_get(SL_M_SLUICE_WATCH_RESTARTS_TOTAL, SL_LABELS("things", "busy")), 1);
     assert_int_equal(sl_metric_get(SL_M_SLUICE_WATCH_RESTARTS_TOTAL, SL_LABELS("things", "network")), 3);
     /* the two resets without a byte hit kept connections: libcurl repeated those reads itself */
     finish();
+}
+
+static int lines_with(const char *log, const char *text) {
+    int n = 0;
+    for (const char *at = log; (at = strstr(at, text)); at++)
+        n++;
+    return n;
+}
+
+/* An API server that has to set up a kind again says 429 to everybody: one line, no warning, unless it goes on. */
+static void asked_to_come_again__is_said_once(void **state) {
+    (void)state;
+    static const int64_t patience[] = {60000, 0};
+    for (size_t i = 0; i < SL_COUNT(patience); i++) {
+        struct script_step steps[] = {
+            {.match = "limit=2", .status = 429, .body = FAILURE(429, "TooManyRequests")},
+            {.match = "limit=2", .status = 429, .body = FAILURE(429, "TooManyRequests")},
+            {.match = "limit=2", .status = 200, .body = LIST("7", "", OBJ("x", "u1", "3", "1"))},
+            {.match = "&resourceVersion=7", .status = 429, .body = FAILURE(429, "TooManyRequests")},
+            {.match = "&resourceVersion=7", .status = 429, .body = FAILURE(429, "TooManyRequests")},
+            {.match = "&resourceVersion=7",
+             .status = 200,
+             .piece = 50,
+             .end = SCRIPT_HOLD,
+             .body = EVENT("MODIFIED", OBJ("x", "u1", "11", "2"))},
+        };
+        BEGIN(steps);
+        client->tuning.patience_ms = patience[i];
+        char path[] = "/tmp/sluice-log-XXXXXX";
+        int fd = mkstemp(path);
+        sl_log_set_fd(fd);
+        sl_metrics_reset();
+        watch();
+        expect_told("+x1 = +x2 ");
+        sl_log_set_fd(2);
+        SL_AUTO_BUF log = SL_BUF_INIT(1u << 16);
+        assert_int_equal(sl_file_read(path, &log, NULL), 0);
+        assert_int_equal(lines_with(sl_buf_text(&log), "asks watches to come again"), 1);
+        assert_int_equal(lines_with(sl_buf_text(&log), "\"warn\""), i == 0 ? 0 : 2); /* for the list and the watch */
+        assert_int_equal(lines_with(sl_buf_text(&log), "works again"), i == 0 ? 0 : 2);
+        if (i == 0)
+            assert_int_equal(sl_metric_get(SL_M_SLUICE_WATCH_RESTARTS_TOTAL, SL_LABELS("things", "busy")), 4);
+        close(fd);
+        unlink(path);
+        finish();
+    }
 }
 
 static void nonsense_leads_to_a_new_list(void **state) {
@@ -872,6 +919,7 @@ int main(void) {
         T(expired_versions_lead_to_a_new_list),
         T(an_expired_page_starts_the_list_again),
         T(broken_streams_resume),
+        T(asked_to_come_again__is_said_once),
         T(nonsense_leads_to_a_new_list),
         T(a_version_from_the_future_leads_to_a_new_list),
         T(a_watch_that_is_always_refused_is_listed_anew),
