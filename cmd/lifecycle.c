@@ -169,12 +169,19 @@ static const char *condition_message(const struct step *s, const char *type) {
     return sl_json_get_str(cond(s->status, type), "message", "");
 }
 
+static bool ran_out_of_time(const char *evicted_reason) {
+    return !strcmp(evicted_reason, "DeactivatedDueToMaximumExecutionTimeExceeded");
+}
+
 static void unset_admitted(struct step *s) {
     if (!cond_true(s->status, SL_COND_ADMITTED))
         return;
     int64_t held_s = (s->f->now_ms - s->w->admitted.since_ms) / 1000;
-    set_member(s, "accumulatedPastExecutionTimeSeconds",
-               sl_json_new_int(s->w->past_exec_s + (held_s > 0 ? held_s : 0)));
+    if (ran_out_of_time(sl_json_get_str(cond(s->status, SL_COND_EVICTED), "reason", "")))
+        del_member(s, "accumulatedPastExecutionTimeSeconds"); /* reactivated, it has its whole time again */
+    else
+        set_member(s, "accumulatedPastExecutionTimeSeconds",
+                   sl_json_new_int(s->w->past_exec_s + (held_s > 0 ? held_s : 0)));
     bool unsatisfied = false;
     SL_JSON_ITEMS (sl_json_get(s->status, "admissionChecks"), c)
         unsatisfied |= strcmp(sl_json_get_str(c.value, "state", ""), "Ready") != 0;
@@ -227,22 +234,25 @@ static bool starts(const char *text, const char *prefix) {
 
 /* A Workload that was evicted and may not be requeued yet: is the obstacle gone? */
 static void requeue(struct step *s) {
-    const struct sl_json *c = cond(s->status, SL_COND_REQUEUED);
-    if (!c || s->holds || cond_true(s->status, SL_COND_REQUEUED))
+    if (s->holds)
         return;
-    const char *why = sl_json_get_str(c, "reason", "");
+    int64_t at = requeue_at(s);
+    if (at > s->f->now_ms)
+        due(s->r, at);
+    else if (at >= 0) /* over, also for one that held no quota when it was sent back */
+        set_requeue(s, -1, -1);
+    const struct sl_json *c = cond(s->status, SL_COND_REQUEUED);
+    if (!c || cond_true(s->status, SL_COND_REQUEUED))
+        return;
+    SL_AUTO_FREE char *why = sl_xstrdup(sl_json_get_str(c, "reason", ""));
     if (!strcmp(why, "PodsReadyTimeout") || !strcmp(why, "AdmissionCheck")) {
-        int64_t at = requeue_at(s);
-        if (at > s->f->now_ms) {
-            due(s->r, at);
-            return;
-        }
-        if (at >= 0)
-            set_requeue(s, -1, -1);
-        condition(s, SL_COND_REQUEUED, true, "BackoffFinished", "The workload backoff was finished");
+        if (at <= s->f->now_ms)
+            condition(s, SL_COND_REQUEUED, true, "BackoffFinished", "The workload backoff was finished");
     } else if (starts(why, "Deactivated") &&
                s->w->active) { /* the prefix, so that what we deactivated comes back too */
         condition(s, SL_COND_REQUEUED, true, "Reactivated", "The workload was reactivated");
+        if (ran_out_of_time(why))
+            del_member(s, "accumulatedPastExecutionTimeSeconds");
     } else if (!strcmp(why, "ClusterQueueStopped") && s->f->cq_exists && s->f->cq_stop == SL_STOP_NONE) {
         condition(s, SL_COND_REQUEUED, true, "ClusterQueueRestarted",
                   "The ClusterQueue was restarted after being stopped");

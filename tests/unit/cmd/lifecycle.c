@@ -270,7 +270,50 @@ static void execution_time__ends_in_deactivation(void **state) {
     step(&x);
     expect(&x, "Evicted", "True", "DeactivatedDueToMaximumExecutionTimeExceeded");
     expect(&x, "DeactivationTarget", NULL, NULL);
+    x.f.job_stopped = true;
+    step(&x);
+    expect(&x, "Admitted", "False", "NoReservation");
+    assert_null(sl_json_path(x.object, "status.accumulatedPastExecutionTimeSeconds")); /* its next life begins at 0 */
     done(&x);
+
+    /* one that kept what it had used runs again all the same */
+    given(&x,
+          "QuotaReserved=False/Pending@9 Evicted=True/DeactivatedDueToMaximumExecutionTimeExceeded@9 "
+          "Requeued=False/DeactivatedDueToMaximumExecutionTimeExceeded@9",
+          "{'accumulatedPastExecutionTimeSeconds':150}");
+    sl_json_set_int(sl_json_mut(x.object, "spec"), "maximumExecutionTimeSeconds", 150);
+    step(&x);
+    expect(&x, "Requeued", "True", "Reactivated");
+    assert_null(sl_json_path(x.object, "status.accumulatedPastExecutionTimeSeconds"));
+    done(&x);
+}
+
+/* A check that wants another try of a Workload that waits: the time of that is gone when it has come. */
+static void retry_of_one_that_waits__leaves_no_time_behind(void **state) {
+    (void)state;
+    static const char *const requeued[] = {"", " Requeued=True/Preempted@50"};
+    for (size_t i = 0; i < SL_COUNT(requeued); i++) {
+        struct sl_check_rule rule = {.name = (char[]){"c"}};
+        struct world x;
+        SL_AUTO_FREE char *conditions = sl_xprintf("QuotaReserved=False/Pending@50%s", requeued[i]);
+        given(&x, conditions,
+              "{'requeueState':{'count':2},'admissionChecks':[{'name':'c','state':'Retry','message':'','"
+              "requeueAfterSeconds':5,'lastTransitionTime':'2026-05-28T20:26:40Z'}]}");
+        x.f.checks = &rule;
+        x.f.n_checks = 1;
+        x.f.job_stopped = true;
+        step(&x);
+        expect(&x, "Evicted", "True", "AdmissionCheck");
+        assert_string_equal(sl_json_path_str(x.object, "status.requeueState.requeueAt", "?"), "2026-05-28T20:26:45Z");
+        assert_int_equal(x.r.deadline_ms, NOW + 5000);
+        x.f.now_ms = x.r.deadline_ms;
+        step(&x);
+        assert_null(sl_json_path(x.object, "status.requeueState.requeueAt"));
+        assert_int_equal(sl_json_int(sl_json_path(x.object, "status.requeueState.count"), -1), 2);
+        step(&x);
+        assert_false(x.r.changed);
+        done(&x);
+    }
 }
 
 static void admission__clears_what_was_and_reserves(void **state) {
@@ -392,6 +435,7 @@ int main(void) {
         cmocka_unit_test(waiting__says_what_is_missing),
         cmocka_unit_test(checks__admit_retry_reject),
         cmocka_unit_test(execution_time__ends_in_deactivation),
+        cmocka_unit_test(retry_of_one_that_waits__leaves_no_time_behind),
         cmocka_unit_test(admission__clears_what_was_and_reserves),
         cmocka_unit_test(preemption__of_a_job_that_never_started_releases_at_once),
         cmocka_unit_test(orphan__is_finished),
