@@ -10,6 +10,7 @@
 #include "sluice/api/names.h"
 #include "sluice/base/mem.h"
 #include "sluice/base/num.h"
+#include "undo.h"
 
 /* Written by the Job controller's own defaulting; a pod set must not carry what a later Job of the same template cannot
  * have. */
@@ -220,6 +221,11 @@ static void set_count(const struct sl_json *job, int64_t count, struct sl_json *
         sl_json_set_int(sl_json_make_object(patch, "spec"), "completions", count);
 }
 
+/* Only our own label tells that the template was started by us and not restored since. */
+static bool injected(const struct sl_json *job) {
+    return !sl_json_is_null(sl_json_get(sl_json_path(job, "spec.template.metadata.labels"), SL_LABEL_PODSET));
+}
+
 static int start_patch(const struct sl_json *job, const struct sl_json *infos, struct sl_json **ret,
                        struct sl_err *err) {
     const struct sl_json *info = sl_info_find(infos, SL_DEFAULT_PODSET);
@@ -227,12 +233,20 @@ static int start_patch(const struct sl_json *job, const struct sl_json *infos, s
     int code = sl_template_inject(sl_json_path(job, "spec.template"), info, template, err);
     if (code < 0)
         return code;
+    /* A note of an earlier start counts while that start has not been taken back. */
+    SL_AUTO_JSON *undo = injected(job) ? sl_undo_read(job) : NULL;
+    if (!undo)
+        undo = sl_json_new_object();
+    sl_undo_add(undo, sl_json_path(job, "spec.template"), template);
     struct sl_json *spec = sl_json_make_object(patch, "spec");
     sl_json_set_bool(spec, "suspend", false);
     if (sl_json_len(template))
         sl_json_set(spec, "template", SL_TAKE(template));
     if (min_parallelism(job) > 0 && !sl_json_is_null(sl_json_get(info, "count")))
         set_count(job, clamp_count(sl_json_get_int(info, "count", 0)), patch);
+    if (sl_json_get(spec, "parallelism") && !sl_json_get(undo, "parallelism"))
+        sl_json_set_int(undo, "parallelism", job_parallelism(job));
+    sl_undo_write(job, undo, patch);
     *ret = SL_TAKE(patch);
     return 0;
 }
@@ -251,10 +265,10 @@ static enum sl_stop_step stop_next(const struct sl_json *job, const struct sl_js
         *ret = patch;
         return SL_STOP_SUSPEND;
     }
-    /* Without the mark only our own labels tell that the template was started by us (somebody else suspended the job
-     * then). */
-    bool injected = !sl_json_is_null(sl_json_get(sl_json_path(job, "spec.template.metadata.labels"), SL_LABEL_PODSET));
-    if (!being_stopped(job) && !(injected && workload))
+    const struct sl_json *original = stored_podset(workload);
+    SL_AUTO_JSON *undo = original ? NULL : sl_undo_read(job);
+    if (!being_stopped(job) &&
+        !(injected(job) && (original || undo))) /* without the mark: suspended by somebody else */
         return SL_STOP_DONE;
     if (!sl_json_is_null(sl_json_path(job, "status.startTime"))) {
         struct sl_json *patch = new_patch(job);
@@ -262,24 +276,27 @@ static enum sl_stop_step stop_next(const struct sl_json *job, const struct sl_js
         *ret = patch;
         return SL_STOP_RESET;
     }
-    const struct sl_json *original = stored_podset(workload);
-    SL_AUTO_JSON *template = original ? sl_template_restore(sl_json_path(job, "spec.template"),
-                                                            sl_json_get(original, "template"), managed_labels)
+    const struct sl_json *current = sl_json_path(job, "spec.template");
+    SL_AUTO_JSON *template = original ? sl_template_restore(current, sl_json_get(original, "template"), managed_labels)
+                             : undo   ? sl_undo_template(undo, current, managed_labels)
                                       : sl_json_new_object();
     /* Newer API servers change the template only once no pod is counted any more. */
     if (sl_json_len(template) && active_pods(job) > 0)
         return SL_STOP_WAIT;
     SL_AUTO_JSON *patch = new_patch(job);
-    bool due = being_stopped(job) || sl_json_len(template);
+    bool due = being_stopped(job) || sl_json_len(template) || undo;
     if (sl_json_len(template))
         sl_json_set(sl_json_make_object(patch, "spec"), "template", SL_TAKE(template));
     if (original && min_parallelism(job) > 0)
         set_count(job, clamp_count(sl_json_get_int(original, "count", 1)), patch);
+    else if (sl_json_get(undo, "parallelism") && min_parallelism(job) > 0)
+        set_count(job, sl_json_get_int(undo, "parallelism", 1), patch);
+    sl_undo_erase(job, patch);
     if (being_stopped(job))
         sl_json_set(sl_json_make_object(sl_json_make_object(patch, "metadata"), "annotations"), SL_ANNOTATION_STOPPING,
                     sl_json_new_null());
     if (!due)
-        return SL_STOP_DONE; /* the stored template carries our labels itself */
+        return SL_STOP_DONE; /* the stored template carries our labels itself, and a note on it was not ours to take */
     *ret = SL_TAKE(patch);
     return SL_STOP_RESTORE;
 }

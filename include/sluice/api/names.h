@@ -51,6 +51,7 @@
 #define SL_ANNOTATION_PODSET_SLICE_CONSTRAINTS       "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 #define SL_ANNOTATION_PODSET_GROUP_NAME              "kueue.x-k8s.io/podset-group-name"
 #define SL_ANNOTATION_PREFIX_PROVISIONING            "provreq.kueue.x-k8s.io/"
+#define SL_ANNOTATION_UNDO_START                     "sluice.dev/undo-start" /* what the start has put into the job */
 
 /* finalizers, gates */
 #define SL_FINALIZER_IN_USE "kueue.x-k8s.io/resource-in-use"

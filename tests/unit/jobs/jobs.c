@@ -57,6 +57,28 @@ static void stop_cases(void **state) {
     golden_each("job-stop", run_stop);
 }
 
+/* A start is never larger than the API server takes, whatever the job carries already. */
+static void note_of_the_start__is_left_out_when_it_has_no_room(void **state) {
+    (void)state;
+    for (int round = 0; round < 4; round++) {
+        SL_AUTO_JSON *job = sl_json_from("{'metadata': {'name': 'j', 'annotations': {}}, 'spec': {'template': {}}}"),
+                     *infos = sl_json_from("[{'name': 'main', 'labels': {}}]"), *patch = NULL;
+        struct sl_json *labels = sl_json_mut(sl_json_mut_at(infos, 0), "labels");
+        for (int i = 0; i < (round == 1 ? 513 : round == 2 ? 100 : 1); i++) {
+            SL_AUTO_FREE char *key = sl_xprintf("%0*d", round == 2 ? 300 : 8, i);
+            sl_json_set_str(labels, key, "x");
+        }
+        if (round == 3) {
+            SL_AUTO_FREE char *much = sl_xprintf("%0262050d", 0);
+            sl_json_set_str(sl_json_mut(sl_json_mut(job, "metadata"), "annotations"), "mine", much);
+        }
+        assert_int_equal(job_kind()->start_patch(job, infos, &patch, NULL), 0);
+        bool noted = sl_json_get(sl_json_path(patch, "metadata.annotations"), "sluice.dev/undo-start") != NULL;
+        assert_int_equal(noted, round == 0);
+        assert_non_null(sl_json_path(patch, "spec.template.metadata.labels"));
+    }
+}
+
 static void check_name(const char *kind, const char *group, const char *owner, const char *uid, const char *extra,
                        size_t max, const char *want) {
     SL_AUTO_FREE char *name = sl_job_workload_name(kind, group, owner, uid, extra, max);
@@ -276,7 +298,7 @@ int main(void) {
         cmocka_unit_test(workload_names),        cmocka_unit_test(registry),
         cmocka_unit_test(the_workload_of_a_job), cmocka_unit_test(counts),
         cmocka_unit_test(reclaimable),           cmocka_unit_test(states),
-        cmocka_unit_test(equivalence),
+        cmocka_unit_test(equivalence),           cmocka_unit_test(note_of_the_start__is_left_out_when_it_has_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
