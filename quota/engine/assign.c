@@ -28,14 +28,24 @@ static const struct sl_taint *untolerated(const struct sl_podset *p, const struc
 
 enum match { MATCH_NO, MATCH_YES, MATCH_ERROR };
 
+/* The first label of these that is in the others with another value, which is returned too; NULL: they go together. */
+static const struct sl_label *contradicted(const struct sl_labels *labels, const struct sl_labels *others,
+                                           const char **ret_against) {
+    for (size_t i = 0; i < labels->n; i++) {
+        const char *v = sl_labels_get(others, labels->items[i].key);
+        if (v && strcmp(v, labels->items[i].value) != 0) {
+            *ret_against = v;
+            return &labels->items[i];
+        }
+    }
+    return NULL;
+}
+
 /* Only keys that the flavor itself has as labels count; a term without any of them makes the whole affinity say
  * nothing. */
-static enum match affinity(const struct sl_podset *p, const struct sl_labels *labels) {
-    for (size_t i = 0; i < p->node_selector.n; i++) {
-        const char *v = sl_labels_get(labels, p->node_selector.items[i].key);
-        if (v && strcmp(v, p->node_selector.items[i].value) != 0)
-            return MATCH_NO;
-    }
+static enum match affinity(const struct sl_podset *p, const struct sl_labels *labels, struct row *row) {
+    if ((row->label = contradicted(labels, &p->node_selector, &row->against)))
+        return MATCH_NO;
     bool any = p->n_affinity == 0;
     for (size_t t = 0; t < p->n_affinity; t++) {
         size_t kept = 0;
@@ -76,22 +86,69 @@ struct walk { /* one assignment in the making */
     bool error;
 };
 
-static bool eligible(struct walk *k, struct flv *f) {
+static struct cqgroup *group_of(struct cq *q, const struct res *r, size_t *ret_index) {
+    for (size_t g = 0; g < q->n_groups; g++)
+        for (size_t i = 0; i < q->groups[g].n_res; i++)
+            if (q->groups[g].res[i] == r) {
+                *ret_index = i;
+                return &q->groups[g];
+            }
+    return NULL;
+}
+
+/* What a flavor is to a pod set alone; says in row why it is nothing. */
+static enum match suits(const struct walk *k, const struct flv *f, struct row *row) {
     const struct sl_podset *p = &k->w->obj->podsets[k->ps];
-    struct row row = {.ps = (uint16_t)k->ps, .flavor = f->name};
     if (!f->obj) {
-        row.verdict = ROW_MISSING_FLAVOR;
-    } else if (f->obj->n_taints && (row.taint = untolerated(p, f->obj))) {
-        row.verdict = ROW_TAINT;
-    } else if (!k->w->shape->ps[k->ps].simple) {
-        enum match m = affinity(p, &f->obj->node_labels);
-        if (m == MATCH_YES)
-            return true;
-        row.verdict = m == MATCH_NO ? ROW_AFFINITY : ROW_BAD_AFFINITY;
-        k->error |= m == MATCH_ERROR;
-    } else {
-        return true;
+        row->verdict = ROW_MISSING_FLAVOR;
+        return MATCH_NO;
     }
+    if (f->obj->n_taints && (row->taint = untolerated(p, f->obj))) {
+        row->verdict = ROW_TAINT;
+        return MATCH_NO;
+    }
+    enum match m = k->w->shape->ps[k->ps].simple ? MATCH_YES : affinity(p, &f->obj->node_labels, row);
+    row->verdict = m == MATCH_NO ? ROW_AFFINITY : ROW_BAD_AFFINITY;
+    return m;
+}
+
+/* Pods get the node labels of all their flavors: one that other groups of the queue have given this pod set already
+ * must not say something else, and some flavor must be left for those that come next. */
+static bool goes_with_others(const struct walk *k, const struct cqgroup *own, const struct flv *f, struct row *row) {
+    const struct sl_labels *labels = &f->obj->node_labels;
+    for (size_t i = 0; i < k->pa->n; i++) {
+        const struct pick *x = &k->pa->picks[i];
+        size_t col;
+        const struct cqgroup *g = group_of(k->q, x->res, &col);
+        if (!g || g == own)
+            continue;
+        bool any = false;
+        for (size_t c = 0; c < g->n_flavors && !any; c++) {
+            const struct flv *other = g->flavors[c].flavor;
+            struct row unused = {0};
+            if (x->flavor ? x->flavor->flavor != other : suits(k, other, &unused) != MATCH_YES)
+                continue;
+            row->label = contradicted(labels, &other->obj->node_labels, &row->against);
+            row->other = x->flavor ? other->name : x->res->name;
+            row->chosen = x->flavor != NULL;
+            any = row->label == NULL;
+        }
+        if (!any && row->label)
+            return false;
+    }
+    row->label = NULL;
+    return true;
+}
+
+static bool eligible(struct walk *k, const struct cqgroup *g, const struct flv *f) {
+    struct row row = {.ps = (uint16_t)k->ps, .flavor = f->name};
+    enum match m = suits(k, f, &row);
+    if (m == MATCH_YES) {
+        if (k->q->n_groups == 1 || !f->obj->node_labels.n || goes_with_others(k, g, f, &row))
+            return true;
+        row.verdict = ROW_CONFLICT;
+    }
+    k->error |= m == MATCH_ERROR;
     trace_add(k->trace, row);
     return false;
 }
@@ -186,16 +243,6 @@ static bool prefer(const struct sl_clusterqueue *o, struct grade a, struct grade
 
 /* ---- walking the flavors ---- */
 
-static struct cqgroup *group_of(struct cq *q, const struct res *r, size_t *ret_index) {
-    for (size_t g = 0; g < q->n_groups; g++)
-        for (size_t i = 0; i < q->groups[g].n_res; i++)
-            if (q->groups[g].res[i] == r) {
-                *ret_index = i;
-                return &q->groups[g];
-            }
-    return NULL;
-}
-
 static size_t start_of(const struct walk *k, size_t req) {
     if (!k->bookmark)
         return 0;
@@ -218,7 +265,7 @@ static bool pick_flavor(struct walk *k, struct cqgroup *g, size_t first) {
     for (size_t i = start_of(k, first); i < g->n_flavors; i++) {
         struct cqflavor *f = &g->flavors[i];
         last = (int16_t)i;
-        if (!eligible(k, f->flavor)) {
+        if (!eligible(k, g, f->flavor)) {
             if (k->error)
                 return false;
             continue;

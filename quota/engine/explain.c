@@ -122,7 +122,19 @@ static void say_row(struct sl_engine *e, const struct row *r, struct sl_buf *b) 
                       *r->taint->value ? "=" : "", r->taint->value, r->taint->effect);
         return;
     case ROW_AFFINITY:
-        sl_buf_printf(b, "flavor %s: its node labels do not match the node selector or affinity", r->flavor);
+        if (r->label)
+            sl_buf_printf(b, "flavor %s: its node labels do not match the node selector: %s is %s there, %s here",
+                          r->flavor, r->label->key, r->label->value, r->against);
+        else
+            sl_buf_printf(b, "flavor %s: its node labels do not match the node affinity", r->flavor);
+        return;
+    case ROW_CONFLICT:
+        sl_buf_printf(b, "flavor %s: its node label %s=%s does not go with ", r->flavor, r->label->key,
+                      r->label->value);
+        if (r->chosen)
+            sl_buf_printf(b, "%s=%s of flavor %s", r->label->key, r->against, r->other);
+        else
+            sl_buf_printf(b, "any flavor for %s: %s=%s", r->other, r->label->key, r->against);
         return;
     case ROW_BAD_AFFINITY: sl_buf_printf(b, "flavor %s: the node affinity cannot be read", r->flavor); return;
     case ROW_UNDECLARED:
@@ -439,8 +451,8 @@ void decide_evict(struct sl_engine *e, struct wl *by, struct wl *victim, uint8_t
 /* ---- explain ---- */
 
 static const char *const verdict_names[] = {
-    "fits",       "flavor missing", "taint not tolerated",    "affinity does not match", "above the maximum",
-    "not enough", "not covered",    "affinity cannot be read"};
+    "fits",       "flavor missing", "taint not tolerated",     "affinity does not match",      "above the maximum",
+    "not enough", "not covered",    "affinity cannot be read", "conflicts with another flavor"};
 
 static void set_amount(struct sl_json *o, const char *key, const struct res *r, int64_t v) {
     char t[SL_QUANTITY_TEXT];

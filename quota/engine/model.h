@@ -469,7 +469,8 @@ enum row_verdict {
     ROW_OVER_CEILING,
     ROW_SHORT,
     ROW_UNDECLARED,
-    ROW_BAD_AFFINITY
+    ROW_BAD_AFFINITY,
+    ROW_CONFLICT
 };
 struct row { /* what an evaluation met, for messages */
     uint8_t verdict, mode;
@@ -479,6 +480,11 @@ struct row { /* what an evaluation met, for messages */
     struct cell *cell;
     int64_t asked, before; /* this pod set's request; what earlier pod sets of the workload took */
     const struct sl_taint *taint;
+    const struct sl_label
+        *label;          /* of the flavor; AFFINITY: that the node selector contradicts, NULL: it is not that */
+    const char *against; /* the other value of its key */
+    const char *other;   /* CONFLICT: the flavor that it does not go with, or a resource none of whose would do */
+    bool chosen;         /* CONFLICT: it is a flavor */
 };
 struct trace {
     struct row *rows;
