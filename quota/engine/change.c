@@ -78,7 +78,7 @@ struct cell *keeping_limit(struct cell *c, bool idle, int64_t *ret_kept) {
     struct cell *most = NULL;
     *ret_kept = 0;
     const struct tree *t = c->node->tree;
-    for (size_t i = 0; t && t->has_ll && i < t->n_cqs; i++)
+    for (size_t i = 0; t->has_ll && i < t->n_cqs; i++)
         for (struct cell *x = node_cell(&t->cqs[i]->node, c->key); x && x->up; x = x->up) {
             int64_t kept = idle ? amt_sub(x->L, x->U) : x->L;
             if (x->has_ll && kept > *ret_kept && x->L != SL_UNLIMITED && !on_path(c, x)) {
@@ -91,13 +91,9 @@ struct cell *keeping_limit(struct cell *c, bool idle, int64_t *ret_kept) {
 
 /* ---- twins ---- */
 
-static struct node *node_of(struct sl_engine *e, bool cohort, const char *name) {
-    if (cohort) {
-        struct cohort *c = sl_map_get(&e->cohorts, name);
-        return c ? &c->node : NULL;
-    }
-    struct cq *q = sl_map_get(&e->cqs, name);
-    return q ? &q->node : NULL;
+/* NULL when there is none. Both kinds begin with their node. */
+static struct node *node_of(const struct sl_engine *e, bool cohort, const char *name) {
+    return sl_map_get(cohort ? &e->cohorts : &e->cqs, name);
 }
 
 static struct cell *cell_named(const struct node *n, const char *flavor, const char *resource) {
@@ -119,9 +115,7 @@ static void keep_place(struct sl_engine *t, const struct wl *w) {
 
 static void make_raise(struct sl_engine *t, const struct raise *r) {
     struct node *n = node_of(t, r->cohort, r->node);
-    struct cell *c = cell_named(n, r->flavor, r->resource);
-    if (!c)
-        return;
+    struct cell *c = cell_named(n, r->flavor, r->resource); /* it was found in another twin of the same engine */
     int64_t *v = r->limit == LIMIT_NOMINAL ? &c->nom : r->limit == LIMIT_BORROWING ? &c->bl : &c->ll;
     *v = amt_add(*v, r->by);
     node_stale(t, n);
@@ -353,7 +347,7 @@ static int by_size(const void *a, const void *b) {
 static struct wl *in_the_way(struct sl_engine *e, struct wl *w) {
     bool fit = fits(e, w);
     undo(e);
-    struct wl *head = w->cq->node.tree ? queue_head(w->cq) : NULL;
+    struct wl *head = queue_head(w->cq);
     return fit && head ? head : w;
 }
 
@@ -387,20 +381,22 @@ static int64_t lacking(const struct row *r) {
 }
 
 static struct cell *cell_to_raise(const struct row *r, enum limit limit) {
+    if (limit == LIMIT_NOMINAL)
+        return r->cell;
     int64_t kept;
-    switch (limit) {
-    case LIMIT_NOMINAL: return r->cell;
-    case LIMIT_BORROWING: return binding_limit(r->cell, false);
-    case LIMIT_LENDING: return binding_limit(r->cell, false) ? NULL : keeping_limit(r->cell, true, &kept);
-    }
-    return NULL;
+    struct cell *binding = binding_limit(r->cell, false);
+    if (limit == LIMIT_BORROWING)
+        return binding;
+    return binding ? NULL : keeping_limit(r->cell, true, &kept);
 }
 
 static bool add_part(struct change *c, const struct row *r, enum limit limit) {
     struct cell *cell = cell_to_raise(r, limit);
     int64_t by = lacking(r), kept;
-    if (limit == LIMIT_LENDING && keeping_limit(r->cell, true, &kept) && kept < by)
-        by = kept;
+    if (limit == LIMIT_LENDING) { /* not more than is kept: so a queue never lends more than it has */
+        (void)keeping_limit(r->cell, true, &kept);
+        by = kept < by ? kept : by;
+    }
     for (size_t i = 0; i < c->n; i++) {
         struct raise *p = &c->parts[i];
         if (!strcmp(p->node, cell->node->name) && p->cohort == !cell->node->is_cq &&
@@ -459,10 +455,7 @@ static const char *least_lacking(const struct trace *t, size_t ps, enum limit li
 /* What is lacking still, in a twin at rest, becomes part of the change. False: nothing that this kind of limit could
  * give. */
 static bool grow(struct sl_engine *t, const char *uid, enum limit limit, struct change *c) {
-    struct wl *w = sl_map_get(&t->workloads, uid);
-    if (!w || !w->cq || !w->cq->node.tree)
-        return false;
-    struct wl *who = in_the_way(t, w);
+    struct wl *who = in_the_way(t, sl_map_get(&t->workloads, uid));
     struct trace trace = {0};
     t->log_on = true;
     assign(t, who, NULL, false, &trace);
@@ -478,27 +471,13 @@ static bool grow(struct sl_engine *t, const char *uid, enum limit limit, struct 
     return grown;
 }
 
-static const struct cell *cell_of_part(struct sl_engine *e, const struct raise *r) {
-    return cell_named(node_of(e, r->cohort, r->node), r->flavor, r->resource);
-}
-
-/* A queue cannot lend more than it has. */
-static bool may_be_set(struct sl_engine *e, const struct change *c) {
-    for (size_t i = 0; i < c->n; i++) {
-        const struct cell *x = cell_of_part(e, &c->parts[i]);
-        if (c->parts[i].limit == LIMIT_LENDING && x && x->node->is_cq && amt_add(x->ll, c->parts[i].by) > x->nom)
-            return false;
-    }
-    return true;
-}
-
 static bool find_raise(struct sl_engine *e, const struct wl *w, enum limit limit, struct change *c) {
     for (int i = 0; i < MAX_GROWTH; i++) {
         struct twin t = twin_new(e);
         bool yes = admits(&t, w, c, ORDER_TOGETHER, false), more = !yes && grow(t.e, w->obj->uid, limit, c);
         twin_free(&t);
         if (yes)
-            return c->n > 0 && may_be_set(e, c) && would_admit(e, w, c);
+            return c->n > 0 && would_admit(e, w, c);
         if (!more || (i > 0 && e->config.fair_sharing))
             return false; /* where shares decide, whose turn it is depends on more than a twin knows */
         c->serves_others = i > 0;
@@ -588,8 +567,8 @@ static void say_raise(const struct raise *r, struct sl_buf *b) {
 }
 
 static struct sl_json *raise_json(struct sl_engine *e, const struct raise *r) {
-    const struct cell *c = cell_of_part(e, r);
-    int64_t now = !c ? 0 : r->limit == LIMIT_NOMINAL ? c->nom : r->limit == LIMIT_BORROWING ? c->bl : c->ll;
+    const struct cell *c = cell_named(node_of(e, r->cohort, r->node), r->flavor, r->resource);
+    int64_t now = r->limit == LIMIT_NOMINAL ? c->nom : r->limit == LIMIT_BORROWING ? c->bl : c->ll;
     char t[SL_QUANTITY_TEXT];
     struct sl_json *o = sl_json_new_object();
     sl_json_set_str(o, "limit", limit_names[r->limit]);

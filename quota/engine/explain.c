@@ -49,7 +49,7 @@ static struct tops *tops_below(struct sl_engine *e, struct cell *scope) {
         return scope->tops;
     struct tops *t = arena_alloc(e->arena, sizeof *t);
     const struct tree *tree = scope->node->tree;
-    for (size_t i = 0; tree && i < tree->n_cqs; i++) {
+    for (size_t i = 0; i < tree->n_cqs; i++) {
         const struct cell *c = node_cell(&tree->cqs[i]->node, scope->key);
         if (c && passes_on(c, scope))
             add_holders(t, tree->cqs[i], c);

@@ -48,7 +48,7 @@ static void queue_rows(const struct cq *q, struct sl_queue_view *v) {
         }
     for (size_t i = 0; i < q->node.n_cells; i++) {
         const struct cell *c = q->node.cells[i];
-        if (c->own || (c->U == 0 && c->admitted == 0))
+        if (c->own || c->U == 0)
             continue;
         v->rows[n] = row_of(c, false);
         v->rows[n++].listed = false;

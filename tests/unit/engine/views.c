@@ -46,6 +46,38 @@ static void rows_of_a_localqueue(void **state) {
     sl_engine_free(e);
 }
 
+/* What is held of a flavor that nobody lists any more is shown, in the queue and in its Cohort; nothing of one is not.
+ */
+static void rows_of_what_is_not_listed(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_cq(e, "q", "K", 4, NONE, NONE);
+    put_lq(e, "q", "q");
+    sl_engine_put_workload(e, holding(new_wl("a", "q", 0, 90, 1, 3), "q", "old", 90), 90000);
+    sl_engine_put_workload(e, holding(new_wl("b", "q", 0, 90, 1, 0), "q", "older", 90), 90000);
+    struct sl_queue_view v;
+    sl_engine_clusterqueue_view(e, "q", &v);
+    struct sl_cohort_view c;
+    sl_engine_cohort_view(e, "K", &c);
+    assert_int_equal(v.n_rows, 2);
+    assert_int_equal(c.n_rows, 2);
+    static const struct {
+        const char *flavor;
+        bool listed;
+        int64_t reserved;
+    } rows[] = {{"f", true, 0}, {"old", false, 3}};
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(v.rows[i].flavor, rows[i].flavor);
+        assert_int_equal(v.rows[i].listed, rows[i].listed);
+        assert_int_equal(v.rows[i].reserved, rows[i].reserved);
+        assert_string_equal(c.rows[i].flavor, rows[i].flavor);
+        assert_int_equal(c.rows[i].reserved, rows[i].reserved);
+    }
+    sl_queue_view_done(&v);
+    sl_cohort_view_done(&c);
+    sl_engine_free(e);
+}
+
 /* Who counts as pending in a LocalQueue, and as what. */
 static void pending_of_a_localqueue(void **state) {
     (void)state;
@@ -196,6 +228,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_in_order),
         cmocka_unit_test(rows_of_a_localqueue),
+        cmocka_unit_test(rows_of_what_is_not_listed),
         cmocka_unit_test(pending_of_a_localqueue),
         cmocka_unit_test(order_of_pending),
         cmocka_unit_test(head_behind_a_hopeless_one),
