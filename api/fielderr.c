@@ -89,8 +89,17 @@ static void value_put(const struct sl_json *value, struct sl_buf *out) {
     sl_buf_puts(out, "...");
 }
 
+/* Keys of input stand in paths, and messages end on terminals and in logs. */
+static void plain(char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+}
+
 /* Takes text and path over. */
 static void keep(struct sl_fielderrs *l, enum sl_fielderr_type type, bool schema, char *path, char *text) {
+    plain(path);
+    plain(text);
     for (size_t i = 0; i < l->n; i++)
         if (!strcmp(l->items[i].path, path) && !strcmp(l->items[i].text, text)) {
             free(path);

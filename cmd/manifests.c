@@ -166,9 +166,8 @@ void sl_manifest_check(const struct sl_json *object, struct sl_fielderrs *errors
     }
 }
 
-/* A name from a file must not move the cursor of a terminal. */
-static char *plain(const char *text) {
-    char *copy = sl_xstrdup(text);
+char *sl_manifest_text(const struct sl_manifest *m, const char *path) {
+    char *copy = sl_xstrdup(sl_json_path_str(m->object, path, "?"));
     for (char *p = copy; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';
@@ -176,8 +175,7 @@ static char *plain(const char *text) {
 }
 
 void sl_manifest_report(bool json, const struct sl_manifest *m, const char *level, const char *path, const char *text) {
-    SL_AUTO_FREE char *kind = plain(sl_json_get_str(m->object, "kind", "?")),
-                      *name = plain(sl_json_path_str(m->object, "metadata.name", "?"));
+    SL_AUTO_FREE char *kind = sl_manifest_text(m, "kind"), *name = sl_manifest_text(m, "metadata.name");
     if (!json) {
         printf("%s:%d: ", m->file, m->line);
         if (m->documents > 1)

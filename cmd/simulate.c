@@ -402,9 +402,8 @@ static void complain(bool json, const struct sl_manifest *f, const char *level, 
     fprintf(stderr, "%s:%d: ", f->file, f->line);
     if (f->documents > 1)
         fprintf(stderr, "document %d: ", f->document);
-    fprintf(stderr, "%s %s: %s%s%s%s\n", sl_json_get_str(f->object, "kind", "?"),
-            sl_json_path_str(f->object, "metadata.name", "?"), *level == 'w' ? "warning: " : "", path,
-            *path ? ": " : "", text);
+    SL_AUTO_FREE char *kind = sl_manifest_text(f, "kind"), *name = sl_manifest_text(f, "metadata.name");
+    fprintf(stderr, "%s %s: %s%s%s%s\n", kind, name, *level == 'w' ? "warning: " : "", path, *path ? ": " : "", text);
 }
 
 /* Every wrong field on a line of its own; an error of one text would be cut. */

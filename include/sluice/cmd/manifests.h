@@ -27,6 +27,8 @@ bool sl_manifest_foreign(const struct sl_json *object);
 /* Every fault that an API server or the webhooks would find in the object alone; unknown fields of our own kinds are
  * among them (SL_FE_UNKNOWN). Says nothing of foreign ones but a warning when the kind looks like ours. */
 void sl_manifest_check(const struct sl_json *object, struct sl_fielderrs *errors, struct sl_fielderrs *warnings);
+/* The text at a path for a terminal, "?" for none: without characters that would move its cursor. Owned. */
+char *sl_manifest_text(const struct sl_manifest *m, const char *path);
 /* One line on standard output: "FILE:LINE: document N: LEVEL: KIND/NAME: PATH: TEXT" (the number where the file has
  * more than one), or an object with these members. */
 void sl_manifest_report(bool json, const struct sl_manifest *m, const char *level, const char *path, const char *text);

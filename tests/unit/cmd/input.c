@@ -162,10 +162,17 @@ static void lists(void **state) {
 
 static void a_name_does_not_reach_the_terminal_raw(void **state) {
     (void)state;
-    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", "{apiVersion: batch/v1, kind: Job, metadata: {name: \"a\\e[2Jb\"}}"),
-                     SL_EXIT_WRONG);
-    assert_said("Job/a?[2Jb");
-    assert_null(strchr(said, 27));
+    for (size_t v = 0; v < SL_COUNT(readers); v++) {
+        assert_int_equal(
+            run_on(readers[v], "a.yaml", "{apiVersion: batch/v1, kind: Job, metadata: {name: \"a\\e[2Jb\"}}"),
+            SL_EXIT_WRONG);
+        assert_said(v ? "Job a?[2Jb" : "Job/a?[2Jb");
+        assert_null(strchr(said, 27));
+        run_on(readers[v], "a.yaml",
+               "{apiVersion: batch/v1, kind: Job, metadata: {name: a, labels: {\"\\e[2J\": 5}}, \"\\e[3J\": 5}");
+        assert_said("metadata.labels[?[2J]");
+        assert_null(strchr(said, 27));
+    }
 }
 
 static void errors_are_objects_where_output_is(void **state) {
