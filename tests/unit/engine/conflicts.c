@@ -106,6 +106,48 @@ static void the_only_pair_is_full(void **state) {
     sl_engine_free(e);
 }
 
+/* What asks for nothing, and flavors that would not do anyway, have no say. */
+static void only_what_matters_counts(void **state) {
+    (void)state;
+    struct sl_engine *e = two_groups(ZONES("a"), ZONES("a"));
+    struct sl_workload *w = both();
+    add_request(w, "rdma/hca", 0); /* covered by nobody */
+    sl_engine_put_workload(e, w, 100000);
+    expect_run(e, 100, "admit w cpu-a-0=1000 gpu-a-0=2");
+    sl_engine_del_workload(e, "w");
+    static const char *const names[] = {"gpu-a-0", "cpu-a-0"};
+    for (size_t i = 0; i < SL_COUNT(names); i++) { /* whichever resource is decided first */
+        put_flavor_of(e, names[i], "{'nodeLabels':{'zone':'a'},'nodeTaints':[{'key':'k','effect':'NoSchedule'}]}");
+        sl_engine_put_workload(e, both(), 101000);
+        free(run(e, 101));
+        SL_AUTO_JSON *why = sl_engine_explain(e, "w");
+        assert_non_null(strstr(sl_json_get_str(why, "message", ""), "taint k:NoSchedule"));
+        assert_null(strstr(sl_json_get_str(why, "message", ""), "does not go with"));
+        sl_engine_del_workload(e, "w");
+        put_flavor_of(e, names[i], "{'nodeLabels':{'zone':'a'}}");
+    }
+    sl_engine_free(e);
+}
+
+static void node_affinity_of_the_pods(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_flavor_of(e, "f", "{'nodeLabels':{'pool':'gold'}}");
+    put_cq(e, "q", NULL, 4, NONE, NONE);
+    put_lq(e, "q", "q");
+    struct sl_workload *w = new_wl("w", "q", 0, 100, 1, 1);
+    SL_AUTO_JSON *spec = sl_json_from(
+        "{'affinity':{'nodeAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':{'nodeSelectorTerms':"
+        "[{'matchExpressions':[{'key':'pool','operator':'NotIn','values':['gold']}]}]}}}}");
+    sl_podset_decode_placement(spec, &w->podsets[0]);
+    sl_engine_put_workload(e, w, 100000);
+    expect_run(e, 100, "pending w");
+    SL_AUTO_JSON *why = sl_engine_explain(e, "w");
+    assert_non_null(
+        strstr(sl_json_get_str(why, "message", ""), "flavor f: its node labels do not match the node affinity"));
+    sl_engine_free(e);
+}
+
 static void node_selector_of_the_pods(void **state) {
     (void)state;
     struct sl_engine *e = new_engine();
@@ -125,8 +167,8 @@ static void node_selector_of_the_pods(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flavors_of_two_groups),
-        cmocka_unit_test(the_only_pair_is_full),
+        cmocka_unit_test(flavors_of_two_groups),     cmocka_unit_test(the_only_pair_is_full),
+        cmocka_unit_test(only_what_matters_counts),  cmocka_unit_test(node_affinity_of_the_pods),
         cmocka_unit_test(node_selector_of_the_pods),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
