@@ -206,6 +206,12 @@ void sl_metric_drop_pair(enum sl_metric m, const char *label, const char *value,
     pthread_mutex_unlock(&lock);
 }
 
+void sl_metric_clear_gauges(const char *label) {
+    for (size_t m = 0; m < SL_M__COUNT; m++)
+        if (rows[m].type == GAUGE && label_position(&rows[m], label) >= 0)
+            sl_metric_clear((enum sl_metric)m);
+}
+
 void sl_metric_clear(enum sl_metric m) {
     pthread_mutex_lock(&lock);
     total -= all[m].count;

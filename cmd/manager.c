@@ -435,6 +435,10 @@ static bool lease_held(const struct manager *m) {
     return !m->elect || sl_lease_held(m->lease);
 }
 
+const char *replica_role(const struct manager *m) {
+    return !m->elect ? "standalone" : m->leading ? "leader" : "follower";
+}
+
 static void check_leadership(struct manager *m) {
     int64_t now = sl_cluster_mono_ms(m->c);
     if (m->lease && !m->retired && now >= m->lease_due_ms)
@@ -446,6 +450,7 @@ static void check_leadership(struct manager *m) {
     sl_metric_set(SL_M_SLUICE_LEADER, leads, SL_LABELS());
     if (!leads) {
         SL_LOG(WARN, "not leading any more, deciding nothing", SL_STR("identity", m->identity));
+        drop_queue_gauges();
         return;
     }
     SL_LOG(INFO, "leading", SL_STR("identity", m->identity));

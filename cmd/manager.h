@@ -141,6 +141,7 @@ struct sl_workload *decode_workload(struct manager *m, const struct record *wl, 
 void collect_facts(struct manager *m, const struct record *wl, const struct sl_json *tree, const struct sl_workload *w,
                    struct lc_facts *ret);
 void note_release(struct manager *m, const char *uid, const char *why);
+const char *replica_role(const struct manager *m); /* the label of Kueue's metrics */
 void note_outcome(struct manager *m, const char *uid, enum sl_ledger_outcome outcome);
 
 /* orphan.c */
@@ -196,6 +197,7 @@ void observe_result(struct manager *m, const struct record *wl, const struct sl_
 void object_put(struct manager *m, const struct sl_resource *resource, const struct sl_json *object);
 void object_gone(struct manager *m, const struct sl_resource *resource, const struct sl_json *object);
 void publish_statuses(struct manager *m, bool all);
+void drop_queue_gauges(void); /* of a replica that leads no more */
 void publish_snapshot(struct manager *m);
 void objects_done(struct manager *m);
 

@@ -20,10 +20,6 @@
 #define MAX_ADMISSIONS                                                                                                 \
     500 /* a pass; more come with the next turn of the loop, so that the lease is never kept waiting */
 
-static const char *role(const struct manager *m) {
-    return !m->elect ? "standalone" : m->leading ? "leader" : "follower";
-}
-
 void note_release(struct manager *m, const char *uid, const char *why) {
     SL_GROW(m->notes, m->cap_notes, m->n_notes);
     m->notes[m->n_notes++] = (struct ledger_note){sl_xstrdup(uid), sl_xstrdup(why), SL_LEDGER_PENDING};
@@ -168,15 +164,18 @@ void observe_result(struct manager *m, const struct record *wl, const struct sl_
     const char *cq = w->admission ? w->admission->cq
                      : lq         ? lq->lq->cq
                                   : "",
-               *pc = w->priority_class ? w->priority_class : "", *rr = role(m);
+               *pc = w->priority_class ? w->priority_class : "", *rr = replica_role(m);
+    bool local = m->cfg->local_queue_metrics;
     if (r->reserved) {
         cq = r->reserved;
         double waited = seconds_since(m, queued_since(w));
         sl_metric_add(SL_M_QUOTA_RESERVED_WORKLOADS_TOTAL, 1, SL_LABELS(cq, pc, rr));
         sl_metric_observe(SL_M_QUOTA_RESERVED_WAIT_TIME_SECONDS, waited, SL_LABELS(cq, pc, rr));
-        sl_metric_add(SL_M_LOCAL_QUEUE_QUOTA_RESERVED_WORKLOADS_TOTAL, 1, SL_LABELS(w->queue, wl->ns, pc, rr));
-        sl_metric_observe(SL_M_LOCAL_QUEUE_QUOTA_RESERVED_WAIT_TIME_SECONDS, waited,
-                          SL_LABELS(w->queue, wl->ns, pc, rr));
+        if (local) {
+            const char *const *labels = SL_LABELS(w->queue, wl->ns, pc, rr);
+            sl_metric_add(SL_M_LOCAL_QUEUE_QUOTA_RESERVED_WORKLOADS_TOTAL, 1, labels);
+            sl_metric_observe(SL_M_LOCAL_QUEUE_QUOTA_RESERVED_WAIT_TIME_SECONDS, waited, labels);
+        }
     }
     if (r->admitted) {
         double waited = seconds_since(m, queued_since(w)),
@@ -184,10 +183,12 @@ void observe_result(struct manager *m, const struct record *wl, const struct sl_
         sl_metric_add(SL_M_ADMITTED_WORKLOADS_TOTAL, 1, SL_LABELS(cq, pc, rr));
         sl_metric_observe(SL_M_ADMISSION_WAIT_TIME_SECONDS, waited, SL_LABELS(cq, pc, rr));
         sl_metric_observe(SL_M_ADMISSION_CHECKS_WAIT_TIME_SECONDS, checks, SL_LABELS(cq, pc, rr));
-        sl_metric_add(SL_M_LOCAL_QUEUE_ADMITTED_WORKLOADS_TOTAL, 1, SL_LABELS(w->queue, wl->ns, pc, rr));
-        sl_metric_observe(SL_M_LOCAL_QUEUE_ADMISSION_WAIT_TIME_SECONDS, waited, SL_LABELS(w->queue, wl->ns, pc, rr));
-        sl_metric_observe(SL_M_LOCAL_QUEUE_ADMISSION_CHECKS_WAIT_TIME_SECONDS, checks,
-                          SL_LABELS(w->queue, wl->ns, pc, rr));
+        if (local) {
+            const char *const *labels = SL_LABELS(w->queue, wl->ns, pc, rr);
+            sl_metric_add(SL_M_LOCAL_QUEUE_ADMITTED_WORKLOADS_TOTAL, 1, labels);
+            sl_metric_observe(SL_M_LOCAL_QUEUE_ADMISSION_WAIT_TIME_SECONDS, waited, labels);
+            sl_metric_observe(SL_M_LOCAL_QUEUE_ADMISSION_CHECKS_WAIT_TIME_SECONDS, checks, labels);
+        }
         struct sl_queue_view v;
         sl_engine_clusterqueue_view(m->engine, cq, &v);
         for (const char *c = v.cohort; c && *c;) {
@@ -203,17 +204,20 @@ void observe_result(struct manager *m, const struct record *wl, const struct sl_
         double total = seconds_since(m, queued_since(w)), since = seconds_since(m, w->admitted.since_ms);
         sl_metric_observe(SL_M_READY_WAIT_TIME_SECONDS, total, SL_LABELS(cq, pc, rr));
         sl_metric_observe(SL_M_ADMITTED_UNTIL_READY_WAIT_TIME_SECONDS, since, SL_LABELS(cq, pc, rr));
-        sl_metric_observe(SL_M_LOCAL_QUEUE_READY_WAIT_TIME_SECONDS, total, SL_LABELS(w->queue, wl->ns, pc, rr));
-        sl_metric_observe(SL_M_LOCAL_QUEUE_ADMITTED_UNTIL_READY_WAIT_TIME_SECONDS, since,
-                          SL_LABELS(w->queue, wl->ns, pc, rr));
+        if (local) {
+            const char *const *labels = SL_LABELS(w->queue, wl->ns, pc, rr);
+            sl_metric_observe(SL_M_LOCAL_QUEUE_READY_WAIT_TIME_SECONDS, total, labels);
+            sl_metric_observe(SL_M_LOCAL_QUEUE_ADMITTED_UNTIL_READY_WAIT_TIME_SECONDS, since, labels);
+        }
     }
     if (r->evicted_reason) {
         sl_metric_add(SL_M_EVICTED_WORKLOADS_TOTAL, 1, SL_LABELS(cq, pc, r->evicted_reason, rr, r->evicted_cause));
         if (r->evicted_first)
             sl_metric_add(SL_M_EVICTED_WORKLOADS_ONCE_TOTAL, 1,
                           SL_LABELS(cq, pc, r->evicted_reason, rr, r->evicted_cause));
-        sl_metric_add(SL_M_LOCAL_QUEUE_EVICTED_WORKLOADS_TOTAL, 1,
-                      SL_LABELS(w->queue, wl->ns, pc, r->evicted_reason, rr, r->evicted_cause));
+        if (local)
+            sl_metric_add(SL_M_LOCAL_QUEUE_EVICTED_WORKLOADS_TOTAL, 1,
+                          SL_LABELS(w->queue, wl->ns, pc, r->evicted_reason, rr, r->evicted_cause));
         if (w->pods_ready.status == SL_TRI_TRUE)
             sl_metric_observe(SL_M_PODS_READY_TO_EVICTED_TIME_SECONDS, seconds_since(m, w->pods_ready.since_ms),
                               SL_LABELS(cq, r->evicted_reason, rr, r->evicted_cause));
@@ -225,7 +229,8 @@ void observe_result(struct manager *m, const struct record *wl, const struct sl_
                           SL_LABELS(cq, w->evicted.reason ? w->evicted.reason : "", rr));
     if (r->finished) {
         sl_metric_add(SL_M_FINISHED_WORKLOADS_TOTAL, 1, SL_LABELS(cq, pc, rr));
-        sl_metric_add(SL_M_LOCAL_QUEUE_FINISHED_WORKLOADS_TOTAL, 1, SL_LABELS(w->queue, wl->ns, pc, rr));
+        if (local)
+            sl_metric_add(SL_M_LOCAL_QUEUE_FINISHED_WORKLOADS_TOTAL, 1, SL_LABELS(w->queue, wl->ns, pc, rr));
     }
 }
 
@@ -339,7 +344,7 @@ void run_pass(struct manager *m) {
     double spent = (double)(sl_now_mono_ms() - begin) / 1000;
     sl_metric_observe(SL_M_SLUICE_PASS_SECONDS, spent, SL_LABELS());
     const char *result = any ? "success" : "inadmissible";
-    sl_metric_add(SL_M_ADMISSION_ATTEMPTS_TOTAL, 1, SL_LABELS(role(m), result));
-    sl_metric_observe(SL_M_ADMISSION_ATTEMPT_DURATION_SECONDS, spent, SL_LABELS(role(m), result));
+    sl_metric_add(SL_M_ADMISSION_ATTEMPTS_TOTAL, 1, SL_LABELS(replica_role(m), result));
+    sl_metric_observe(SL_M_ADMISSION_ATTEMPT_DURATION_SECONDS, spent, SL_LABELS(replica_role(m), result));
     m->status_dirty = true;
 }

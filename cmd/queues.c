@@ -19,10 +19,6 @@
 
 #define MAX_STATUS_FLAVORS 64 /* the schema's limit of the lists */
 
-static const char *role(const struct manager *m) {
-    return !m->elect ? "standalone" : m->leading ? "leader" : "follower";
-}
-
 static void free_spec(struct object *o) {
     switch (o->resource - sl_watched) {
     case SL_WATCHED_CLUSTERQUEUES: sl_clusterqueue_free(o->cq); break;
@@ -449,14 +445,15 @@ static void gauges_of_requests(struct manager *m, const char *cq) {
     sl_metric_drop_one(SL_M_CLUSTER_QUEUE_RESOURCE_PENDING, "cluster_queue", cq);
     SL_MAP_EACH (&sums, e)
         sl_metric_set(SL_M_CLUSTER_QUEUE_RESOURCE_PENDING,
-                      *(const double *)e->value / (strcmp(e->key, "cpu") ? 1 : 1000), SL_LABELS(cq, e->key, role(m)));
+                      *(const double *)e->value / (strcmp(e->key, "cpu") ? 1 : 1000),
+                      SL_LABELS(cq, e->key, replica_role(m)));
     sl_map_done(&sums, free);
 }
 
 static void gauges_of_clusterqueue(struct manager *m, struct object *o) {
     struct sl_queue_view v;
     sl_engine_clusterqueue_view(m->engine, o->name, &v);
-    const char *cq = o->name, *rr = role(m);
+    const char *cq = o->name, *rr = replica_role(m);
     bool terminating = o->deleting;
     sl_metric_set(SL_M_PENDING_WORKLOADS, v.pending_active, SL_LABELS(cq, rr, "active"));
     sl_metric_set(SL_M_PENDING_WORKLOADS, v.pending_inadmissible, SL_LABELS(cq, rr, "inadmissible"));
@@ -497,8 +494,7 @@ static void gauges_of_clusterqueue(struct manager *m, struct object *o) {
     }
     int64_t now =
         sl_cluster_mono_ms(m->c); /* waiting workloads that could go, and nobody lets them: the engine is not at rest */
-    bool could = v.active && v.pending_active > 0 && !m->cfg->pods_ready.block_admission;
-    if (!could)
+    if (!sl_engine_idle_with_quota(m->engine, cq))
         o->stalled_since_ms = 0;
     else if (!o->stalled_since_ms)
         o->stalled_since_ms = now;
@@ -516,7 +512,7 @@ static void gauges_of_localqueue(struct manager *m, struct object *o) {
     struct sl_queue_view v, q;
     sl_engine_localqueue_view(m->engine, o->ns, o->name, &v);
     sl_engine_clusterqueue_view(m->engine, o->lq->cq, &q);
-    const char *rr = role(m);
+    const char *rr = replica_role(m);
     bool active = o->lq->stop == SL_STOP_NONE && q.exists && q.active;
     sl_metric_set(SL_M_LOCAL_QUEUE_PENDING_WORKLOADS, v.pending_active, SL_LABELS(o->name, o->ns, rr, "active"));
     sl_metric_set(SL_M_LOCAL_QUEUE_PENDING_WORKLOADS, v.pending_inadmissible,
@@ -542,7 +538,7 @@ static void gauges_of_localqueue(struct manager *m, struct object *o) {
 static void gauges_of_cohort(struct manager *m, const char *name) {
     struct sl_cohort_view v;
     sl_engine_cohort_view(m->engine, name, &v);
-    const char *rr = role(m);
+    const char *rr = replica_role(m);
     if (v.exists) {
         sl_metric_drop_one(SL_M_COHORT_INFO, "cohort", name);
         sl_metric_drop_one(SL_M_COHORT_SUBTREE_QUOTA, "cohort", name);
@@ -578,14 +574,21 @@ static void count_finished(struct manager *m) {
     }
     SL_MAP_EACH (&m->cqs, e)
         sl_metric_set(SL_M_FINISHED_WORKLOADS, (double)(uintptr_t)sl_map_get(&per_cq, e->key),
-                      SL_LABELS(e->key, role(m)));
-    SL_MAP_EACH (&m->lqs, e) {
+                      SL_LABELS(e->key, replica_role(m)));
+    const struct sl_map none = SL_MAP_INIT;
+    SL_MAP_EACH (m->cfg->local_queue_metrics ? &m->lqs : &none, e) {
         const struct object *o = e->value;
         sl_metric_set(SL_M_LOCAL_QUEUE_FINISHED_WORKLOADS, (double)(uintptr_t)sl_map_get(&per_lq, e->key),
-                      SL_LABELS(o->name, o->ns, role(m)));
+                      SL_LABELS(o->name, o->ns, replica_role(m)));
     }
     sl_map_done(&per_cq, NULL);
     sl_map_done(&per_lq, NULL);
+}
+
+/* Who waits, and why, only the one who decides can say. */
+void drop_queue_gauges(void) {
+    sl_metric_clear_gauges("replica_role");
+    sl_metric_clear_gauges("cluster_queue");
 }
 
 void publish_statuses(struct manager *m, bool all) {
@@ -599,6 +602,8 @@ void publish_statuses(struct manager *m, bool all) {
             if (o->busy)
                 continue; /* its answer marks it again */
             o->dirty = false;
+            if (!m->leading)
+                continue;
             if (o->resource == &sl_watched[SL_WATCHED_CLUSTERQUEUES]) {
                 gauges_of_clusterqueue(m, o);
                 if (o->cq->cohort && *o->cq->cohort)
@@ -608,14 +613,15 @@ void publish_statuses(struct manager *m, bool all) {
             } else if (o->resource == &sl_watched[SL_WATCHED_COHORTS]) {
                 sl_map_set(&cohorts, o->name, o);
             }
-            if (m->leading && !keep_finalizer(m, o))
+            if (!keep_finalizer(m, o))
                 publish_status(m, o);
         }
     }
     SL_MAP_EACH (&cohorts, e)
         gauges_of_cohort(m, e->key);
     sl_map_done(&cohorts, NULL);
-    count_finished(m);
+    if (m->leading)
+        count_finished(m);
     m->status_dirty = false;
 }
 

@@ -18,9 +18,10 @@
 #define MAX_TOKENS   64
 #define MAX_TOKEN    ((size_t)12 << 10)
 #define ALLOWED_MS   60000
-#define REFUSED_MS   30000 /* a right that was just granted works soon */
-#define UNKNOWN_MS   1000  /* no verdict: the next scrape asks again, a hasty client does not */
-#define PATIENCE_MS  4000  /* less than the time limit of a request */
+#define REFUSED_MS   30000  /* a right that was just granted works soon */
+#define GRACE_MS     600000 /* after the last verdict that let it in */
+#define UNKNOWN_MS   1000   /* no verdict: the next scrape asks again, a hasty client does not */
+#define PATIENCE_MS  4000   /* less than the time limit of a request */
 #define COMPLAINT_MS 60000
 
 static const struct sl_resource token_reviews = {"authentication.k8s.io", "v1", "tokenreviews", "TokenReview", false};
@@ -33,8 +34,9 @@ struct slot {
     struct scrapers *owner;
     char *token;
     enum slot_state state;
-    int status;       /* KNOWN */
-    int64_t until_ms; /* KNOWN */
+    int status;         /* KNOWN */
+    int64_t until_ms;   /* KNOWN */
+    int64_t allowed_ms; /* when it was let in last; INT64_MIN: never, or refused since */
 };
 
 struct scrapers {
@@ -77,6 +79,7 @@ static struct slot *slot_of(struct scrapers *s, const char *token) {
         free(best->token);
         best->token = sl_xstrdup(token);
         best->state = FREE;
+        best->allowed_ms = INT64_MIN;
     }
     return best;
 }
@@ -99,11 +102,13 @@ int scrapers_check(void *payload, const char *token) {
     struct slot *t = s->closed ? NULL : slot_of(s, token);
     int status = 503;
     if (t) {
-        if (t->state == FREE || (t->state == KNOWN && t->until_ms <= sl_now_mono_ms())) {
+        int64_t now = sl_now_mono_ms();
+        if (t->state == FREE || (t->state == KNOWN && t->until_ms <= now)) {
             t->state = ASKED;
             sl_cluster_wakeup(s->cluster);
         }
-        status = wait_known(s, t, token);
+        bool grace = t->allowed_ms != INT64_MIN && now - t->allowed_ms < GRACE_MS;
+        status = grace ? 200 : wait_known(s, t, token);
     }
     pthread_mutex_unlock(&s->lock);
     return status;
@@ -115,6 +120,10 @@ static void learn(struct slot *t, int status, int64_t ms) {
     t->state = KNOWN;
     t->status = status;
     t->until_ms = sl_now_mono_ms() + ms;
+    if (status == 200)
+        t->allowed_ms = sl_now_mono_ms();
+    else if (status != 503)
+        t->allowed_ms = INT64_MIN;
     pthread_cond_broadcast(&s->known);
     pthread_mutex_unlock(&s->lock);
 }

@@ -345,7 +345,7 @@ static void created(void *payload, const struct sl_reply *reply) {
                 if (sl_json_get_int(sl_json_get(tree, "metadata"), "generation", 0) == 1 &&
                     sl_time_parse(sl_json_path_str(tree, "metadata.creationTimestamp", NULL), &job_born))
                     sl_metric_observe(SL_M_WORKLOAD_CREATION_LATENCY_SECONDS, (double)(born - job_born) / 1000,
-                                      SL_LABELS(job->kind->kind, "leader"));
+                                      SL_LABELS(job->kind->kind, replica_role(m)));
             }
         }
         workload_seen(m, reply->object);

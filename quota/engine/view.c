@@ -250,6 +250,34 @@ void sl_engine_waits(const struct sl_engine *e, const char *cq, uint32_t ret[SL_
     ret[SL_WAIT_IN_QUEUE] += q->n_pending - elsewhere;
 }
 
+/* Was refused for want of quota, which is there now. */
+static bool would_fit(struct sl_engine *e, struct wl *w) {
+    if (w->why != WHY_NOFIT && w->why != WHY_NO_CANDIDATES)
+        return false;
+    e->log_on = true;
+    bool fits = assign(e, w, NULL, false, NULL)->mode == MODE_FIT;
+    undo_to(e, 0);
+    e->log_on = false;
+    return fits;
+}
+
+bool sl_engine_idle_with_quota(const struct sl_engine *engine, const char *cq) {
+    struct sl_engine *e = refreshed(engine);
+    const struct cq *q = sl_map_get(&e->cqs, cq);
+    if (!q || !q->active)
+        return false;
+    struct wl *head = queue_head(q);
+    bool idle = head && (head->why == WHY_NEW || would_fit(e, head));
+    int kinds = 16;
+    for (uint32_t i = 0; i < q->cap_table && kinds && !idle; i++)
+        if (q->table[i] && q->table[i]->rep) {
+            idle = would_fit(e, q->table[i]->rep);
+            kinds--;
+        }
+    arena_reset(e->arena);
+    return idle;
+}
+
 size_t sl_engine_pending(const struct sl_engine *e, const char *cq, const struct sl_workload ***ret) {
     const struct cq *q = sl_map_get(&e->cqs, cq);
     size_t n = 0, cap = q ? q->n_pending : 0;

@@ -55,7 +55,7 @@ class Installation:
     """What the chart puts into a cluster, with Services that lead to replicas outside of pods."""
 
     def __init__(self, cluster, *values):
-        self.cluster, self.replicas, self.sliced = cluster, [], set()
+        self.cluster, self.replicas, self.sliced, self.tokens = cluster, [], set(), {}
         rendered = render(*values)
         self.crds = [o for o in rendered if o["kind"] == "CustomResourceDefinition"]
         self.objects = [o for o in rendered if o["kind"] != "CustomResourceDefinition"]
@@ -212,7 +212,9 @@ class Manager:
 
     def scrape(self, account=None):
         """/metrics as a service account of the manager's namespace asks for it, or nobody -> (status, text)"""
-        token = account and self.cluster.kubectl("-n", NAMESPACE, "create", "token", account).stdout.strip()
+        if account and account not in self.inst.tokens:
+            self.inst.tokens[account] = self.cluster.kubectl("-n", NAMESPACE, "create", "token", account, "--duration=6h").stdout.strip()
+        token = self.inst.tokens.get(account)
         return self.http(self.ports["metrics"], "/metrics", True, {"Authorization": "Bearer " + token} if token else {})
 
     def memory(self):

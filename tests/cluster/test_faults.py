@@ -399,6 +399,10 @@ def test_a_leader_cut_off_stops_deciding(kube, space, manager, second_manager, l
         manager.part()  # not ready any more
         until(lambda: second_manager.metrics().get("sluice_leader") == 1, "the other one took over", 60)
         assert manager.metrics().get("sluice_leader") == 0
+        # who waits and why is said by the one that decides, and by nobody else
+        assert until(lambda: any(k.startswith("kueue_cluster_queue_status{") for k in second_manager.metrics()), "gauges of the new leader")
+        assert not any("follower" in k for k in second_manager.metrics())
+        assert not any(k.startswith(("kueue_cluster_queue_status{", "kueue_pending_workloads{", "sluice_queue_idle")) for k in manager.metrics())
         submit_patiently(space, "first", "a")
         space.admitted("first")
     finally:

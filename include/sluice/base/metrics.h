@@ -34,8 +34,9 @@ void sl_metric_drop(const char *label, const char *value, const char *label2, co
 void sl_metric_drop_one(enum sl_metric m, const char *label, const char *value);
 void sl_metric_drop_pair(enum sl_metric m, const char *label, const char *value, const char *label2,
                          const char *value2);
-void sl_metric_clear(enum sl_metric m);     /* all series of one metric */
-void sl_metrics_expose(struct sl_buf *out); /* the whole page, text format 0.0.4 */
+void sl_metric_clear(enum sl_metric m);         /* all series of one metric */
+void sl_metric_clear_gauges(const char *label); /* all series of all gauges that have such a label */
+void sl_metrics_expose(struct sl_buf *out);     /* the whole page, text format 0.0.4 */
 void sl_metrics_process(
     void);                   /* sets process_*: start, CPU time, resident memory, descriptors. Call before exposing. */
 void sl_metrics_reset(void); /* for tests */

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "manager.h"
 #include "simulate.h"
 #include "sluice/base/log.h"
 #include "sluice/base/mem.h"
@@ -155,8 +156,86 @@ static void quotas_taken_out_while_held(void **state) {
     }
 }
 
+static void begin(struct simulation *s, struct sl_config *config, const char *queue_spec) {
+    struct sl_err err = SL_ERR_INIT;
+    sl_metrics_reset();
+    assert_int_equal(simulation_init(s, config, NULL, 0, &err), 0);
+    create(s, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
+    create(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
+    SL_AUTO_FREE char *q =
+        sl_xprintf("{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'q'},'spec':{%s"
+                   "'namespaceSelector':{},'resourceGroups':[{'coveredResources':['cpu','memory'],'flavors':[{'name':"
+                   "'f','resources':[{'name':'cpu','nominalQuota':'2'},{'name':'memory','nominalQuota':'64Gi'}]}]}]}}",
+                   queue_spec);
+    create(s, q);
+    create(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'q','namespace':'ns'},"
+              "'spec':{'clusterQueue':'q'}}");
+}
+
+/* A queue that is full waits for good reasons, whatever its order. */
+static void full_queues_are_not_stuck(void **state) {
+    (void)state;
+    static const char *const strategies[] = {"'queueingStrategy':'StrictFIFO',",
+                                             "'queueingStrategy':'BestEffortFIFO',"};
+    for (size_t i = 0; i < SL_COUNT(strategies); i++) {
+        struct sl_config config;
+        struct simulation s;
+        sl_config_init(&config);
+        begin(&s, &config, strategies[i]);
+        create_job(&s, "runs", 1, "2");
+        create_job(&s, "waits", 1, "2");
+        create_job(&s, "behind", 1, "1");
+        assert_true(simulation_advance(&s, s.start_ms + 3600000));
+        create_job(&s, "later", 1, "1");
+        assert_true(sl_metric_get(SL_M_SLUICE_QUEUE_IDLE_WITH_QUOTA_SECONDS, SL_LABELS("q")) == 0);
+        assert_true(sl_metric_get(SL_M_PENDING_WORKLOADS, SL_LABELS("q", "standalone", "active")) +
+                        sl_metric_get(SL_M_PENDING_WORKLOADS, SL_LABELS("q", "standalone", "inadmissible")) ==
+                    3);
+        simulation_done(&s);
+        sl_config_done(&config);
+    }
+}
+
+static void localqueues_have_metrics_when_asked_for(void **state) {
+    (void)state;
+    for (int on = 0; on < 2; on++) {
+        struct sl_config config;
+        struct simulation s;
+        sl_config_init(&config);
+        config.local_queue_metrics = on;
+        begin(&s, &config, "");
+        create_job(&s, "runs", 1, "2");
+        create_job(&s, "waits", 1, "2");
+        SL_AUTO_BUF page = SL_BUF_INIT(1 << 24);
+        sl_metrics_expose(&page);
+        assert_int_equal(strstr(sl_buf_text(&page), "\nkueue_local_queue_") != NULL, on);
+        assert_non_null(strstr(sl_buf_text(&page), "kueue_admitted_workloads_total{"));
+        simulation_done(&s);
+        sl_config_done(&config);
+    }
+}
+
+static void gauges_of_queues_go_with_the_lead(void **state) {
+    (void)state;
+    struct sl_config config;
+    struct simulation s;
+    sl_config_init(&config);
+    begin(&s, &config, "");
+    create_job(&s, "runs", 1, "2");
+    create_job(&s, "waits", 1, "2");
+    assert_true(shown("\nkueue_pending_workloads{") && shown("\nsluice_pending_workloads{"));
+    drop_queue_gauges();
+    assert_false(shown("\nkueue_pending_workloads{") || shown("\nsluice_pending_workloads{") ||
+                 shown("\nkueue_cluster_queue_status{") || shown("\nsluice_queue_idle_with_quota_seconds{"));
+    assert_true(shown("\nkueue_admitted_workloads_total{")); /* what was counted was counted */
+    simulation_done(&s);
+    sl_config_done(&config);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pending_requests_and_shares),
-                                       cmocka_unit_test(quotas_taken_out_while_held)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pending_requests_and_shares), cmocka_unit_test(quotas_taken_out_while_held),
+        cmocka_unit_test(full_queues_are_not_stuck), cmocka_unit_test(localqueues_have_metrics_when_asked_for),
+        cmocka_unit_test(gauges_of_queues_go_with_the_lead)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -640,6 +640,37 @@ static void waits_for_pods_are_counted(void **state) {
     sl_engine_free(e);
 }
 
+static void quota_that_nobody_takes_is_seen(void **state) {
+    (void)state;
+    static const enum sl_strategy strategies[] = {SL_BEST_EFFORT_FIFO, SL_STRICT_FIFO};
+    for (size_t i = 0; i < SL_COUNT(strategies); i++) {
+        struct sl_engine *e = new_engine();
+        assert_false(sl_engine_idle_with_quota(e, "q"));
+        struct sl_clusterqueue *q = new_queue("q", NULL, 1);
+        q->strategy = strategies[i];
+        sl_engine_put_clusterqueue(e, q);
+        put_lq(e, "q", "q");
+        assert_false(sl_engine_idle_with_quota(e, "q"));
+        put_wl(e, "w", "q", 0, 1, 1, 2);
+        put_wl(e, "v", "q", 0, 2, 1, 2);
+        assert_true(sl_engine_idle_with_quota(e, "q")); /* nobody has looked */
+        free(run(e, 10));
+        assert_false(sl_engine_idle_with_quota(e, "q")); /* waits for good reason */
+        q = new_queue("q", NULL, 2);
+        q->strategy = strategies[i];
+        sl_engine_put_clusterqueue(e, q);
+        assert_true(sl_engine_idle_with_quota(e, "q"));
+        free(run(e, 11));
+        assert_true(sl_engine_holds_quota(e, "w"));
+        assert_false(sl_engine_idle_with_quota(e, "q"));
+        q = new_queue("q", NULL, 9);
+        q->stop = SL_STOP_HOLD;
+        sl_engine_put_clusterqueue(e, q);
+        assert_false(sl_engine_idle_with_quota(e, "q")); /* nothing is to move there */
+        sl_engine_free(e);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fungibility),
@@ -662,6 +693,7 @@ int main(void) {
         cmocka_unit_test(skipped_preemptions_are_counted),
         cmocka_unit_test(waits_are_counted_by_why),
         cmocka_unit_test(waits_for_pods_are_counted),
+        cmocka_unit_test(quota_that_nobody_takes_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,6 +136,9 @@ enum sl_wait {
 const char *sl_wait_name(enum sl_wait wait); /* constant, CamelCase */
 /* Sets all of ret; they add up to the pending ones of sl_engine_clusterqueue_view. */
 void sl_engine_waits(const struct sl_engine *e, const char *cq, uint32_t ret[SL_WAIT__COUNT]);
+/* Something waits in an active ClusterQueue for quota that is free: it has not been tried, or would fit if it were.
+ * Never true for long; for an alarm. Looks at the head and at no more than 16 kinds of workloads beside it. */
+bool sl_engine_idle_with_quota(const struct sl_engine *e, const char *cq);
 /* Pending workloads of a ClusterQueue in order (api.md 7): uids into an array of borrowed pointers (free() the array).
  */
 size_t sl_engine_pending(const struct sl_engine *e, const char *cq, const struct sl_workload ***ret);
