@@ -220,6 +220,46 @@ static void nearest_flavor(void **state) {
     }
 }
 
+/* Two groups, each with a flavor that has node labels: what is said is what is in the way, and not that they would
+ * contradict each other, which nobody has tried. A resource that no group covers, and of which nothing is asked, is
+ * nobody's concern. */
+static void beside_another_group(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec, *expect, *message;
+    } cases[] = {
+        {"{'tolerations':[{'key':'k','operator':'Exists'}]}", "admit w g=1000 f=1", NULL},
+        {"{}", "pending w", "flavor g: taint k:NoSchedule is not tolerated"},
+        {"{'tolerations':[{'key':'k','operator':'Exists'}],'affinity':{'nodeAffinity':{'"
+         "requiredDuringSchedulingIgnoredDuringExecution':{'nodeSelectorTerms':[{'matchExpressions':[{'key':'zone','"
+         "operator':'In','values':['b']}]}]}}}}",
+         "pending w", "flavor f: its node labels do not match the node affinity"},
+    };
+    for (size_t i = 0; i < SL_COUNT(cases); i++) {
+        struct sl_engine *e = new_engine();
+        put_flavor_of(e, "f", "{'nodeLabels':{'zone':'a'}}");
+        put_flavor_of(e, "g", "{'nodeLabels':{'rack':'1'},'nodeTaints':[{'key':'k','effect':'NoSchedule'}]}");
+        struct sl_clusterqueue *q = new_queue("q", NULL, 4);
+        struct sl_resource_group *second = one_group("g", "cpu", 4000, NONE, NONE);
+        q->groups = sl_xrealloc(q->groups, 2, sizeof *q->groups);
+        q->groups[q->n_groups++] = *second;
+        free(second);
+        sl_engine_put_clusterqueue(e, q);
+        put_lq(e, "q", "q");
+        struct sl_workload *w = new_wl("w", "q", 0, 100, 1, 1);
+        add_request(w, "cpu", 1000);
+        add_request(w, "example.com/none", 0);
+        SL_AUTO_JSON *spec = sl_json_from(cases[i].spec);
+        sl_podset_decode_placement(spec, &w->podsets[0]);
+        sl_engine_put_workload(e, w, 100000);
+        SL_AUTO_FREE char *got = run(e, 100);
+        assert_string_equal(got, cases[i].expect);
+        if (cases[i].message)
+            expect_message(e, "w", cases[i].message);
+        sl_engine_free(e);
+    }
+}
+
 /* Nothing that quota could change: nothing is proposed. */
 static void nothing_to_propose(void **state) {
     (void)state;
@@ -248,6 +288,7 @@ int main(void) {
         cmocka_unit_test(in_no_queue),          cmocka_unit_test(it_fits_already), cmocka_unit_test(in_a_circle),
         cmocka_unit_test(tried_for_its_equals), cmocka_unit_test(many_holders),    cmocka_unit_test(which_holder),
         cmocka_unit_test(limit_without_cohort), cmocka_unit_test(nearest_flavor),  cmocka_unit_test(nothing_to_propose),
+        cmocka_unit_test(beside_another_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
