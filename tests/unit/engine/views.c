@@ -172,6 +172,38 @@ static void head_behind_a_hopeless_one(void **state) {
     sl_engine_free(e);
 }
 
+/* Quota that is there and that nobody takes: for one without candidates until a holder goes, not for one that waits for
+ * its victims; and not more than some kinds of the hopeless are looked at. */
+static void idle_quota(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_policy(e, "q", NULL, 4, SL_PREEMPT_LOWER_PRIORITY, SL_PREEMPT_NEVER, SL_PREEMPT_NEVER);
+    hold(e, "h", "q", 0, 90, 3);
+    put_wl(e, "w", "q", 0, 100, 1, 2);
+    expect_run(e, 100, "pending w");
+    assert_false(sl_engine_idle_with_quota(e, "q"));
+    sl_engine_del_workload(e, "h");
+    assert_true(sl_engine_idle_with_quota(e, "q"));
+    hold(e, "h", "q", -1, 90, 3);
+    SL_AUTO_FREE char *got = run(e, 101);
+    assert_non_null(strstr(got, "evict h InClusterQueue by w"));
+    assert_false(sl_engine_idle_with_quota(e, "q"));
+    sl_engine_free(e);
+    e = new_engine();
+    put_cq(e, "q", NULL, 1, NONE, NONE);
+    put_lq(e, "q", "q");
+    for (int i = 2; i < 20; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "w%d", i);
+        put_wl(e, name, "q", 0, 100, 1, i);
+    }
+    free(run(e, 100));
+    assert_false(sl_engine_idle_with_quota(e, "q"));
+    put_cq(e, "q", NULL, 20, NONE, NONE);
+    assert_true(sl_engine_idle_with_quota(e, "q"));
+    sl_engine_free(e);
+}
+
 /* The earlier of the time at which somebody returns and that at which somebody's reason is brought up to date. */
 static void next_due(void **state) {
     (void)state;
@@ -232,6 +264,7 @@ int main(void) {
         cmocka_unit_test(pending_of_a_localqueue),
         cmocka_unit_test(order_of_pending),
         cmocka_unit_test(head_behind_a_hopeless_one),
+        cmocka_unit_test(idle_quota),
         cmocka_unit_test(next_due),
         cmocka_unit_test(reason_of_today),
     };
