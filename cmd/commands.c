@@ -16,7 +16,7 @@ const struct sl_command sl_commands[] = {
      "  --config    the manager's configuration (default: what the manager has without one)\n"
      "  --run-time  how long a job runs, on a virtual clock\n"
      "  --until     when the story ends\n"
-     "  --scenario  a decision scenario instead of manifests; --check compares with what it expects\n"
+     "  --scenario  decision scenarios instead of manifests, one a line; --check compares with what they expect\n"
      "  -o json     an object a line",
      sl_cmd_simulate},
     {"lint", "check manifests with the rules of the webhooks",

@@ -50,7 +50,8 @@ static int open_eyes(struct eyes *e, const char *verb, bool json, const char *ku
                 continue;
             if (i)
                 simulation_advance(&e->sim, sl_cluster_wall_ms(e->sim.cluster) + 1000);
-            rc = simulation_create(&e->sim, files.items[i].object, NULL, &err);
+            if (simulation_create(&e->sim, files.items[i].object, NULL, &err))
+                rc = SL_INVALID; /* also what is there twice */
             if (!rc && !simulation_settle(&e->sim))
                 rc = sl_err_set(&err, SL_INTERNAL, "the simulation does not come to rest");
             if (rc)

@@ -116,6 +116,9 @@ static void the_same_object_twice(void **state) {
     assert_said("a.yaml:1\n");
     assert_int_equal(run_on(sl_cmd_simulate, "a.yaml", twice), SL_EXIT_WRONG);
     assert_said("a.yaml:6: document 2: Job j: ");
+    const char *const simulated[] = {"job/j", "--simulate", NULL};
+    assert_int_equal(run_on_with(sl_cmd_explain, simulated, "a.yaml", twice), SL_EXIT_WRONG);
+    assert_said("a.yaml:6: jobs.batch \"j\" already exists");
     assert_int_equal(run_on(sl_cmd_lint, "a.yaml",
                             "{apiVersion: kueue.x-k8s.io/v1beta1, kind: Cohort, metadata: {name: c}}"
                             "\n---\n{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: "

@@ -370,6 +370,27 @@ static void nonsense_leads_to_a_new_list(void **state) {
     }
 }
 
+#define LARGE(name, uid, rv)                                                                                           \
+    "{\"metadata\":{\"namespace\":\"a\",\"name\":\"" name "\",\"uid\":\"" uid "\",\"resourceVersion\":\"" rv           \
+    "\"},\"status\":{\"x\":10000000000000000000}}"
+
+/* An API server stores such numbers in parts without a schema: one object must not end the watch of all. */
+static void an_integer_past_int64_is_no_nonsense(void **state) {
+    (void)state;
+    struct script_step steps[] = {
+        {.match = "limit=2", .status = 200, .body = LIST("7", "", LARGE("x", "u1", "3") "," OBJ("y", "u2", "4", "1"))},
+        {.match = "&resourceVersion=7",
+         .status = 200,
+         .piece = 5,
+         .end = SCRIPT_HOLD,
+         .body = EVENT("ADDED", LARGE("z", "u3", "8")) EVENT("MODIFIED", OBJ("y", "u2", "9", "2"))},
+    };
+    BEGIN(steps);
+    watch();
+    expect_told("+x +y1 = +z +y2 ");
+    finish();
+}
+
 static void a_version_from_the_future_leads_to_a_new_list(void **state) {
     (void)state;
     static const char *const bodies[] = {
@@ -921,6 +942,7 @@ int main(void) {
         T(broken_streams_resume),
         T(asked_to_come_again__is_said_once),
         T(nonsense_leads_to_a_new_list),
+        T(an_integer_past_int64_is_no_nonsense),
         T(a_version_from_the_future_leads_to_a_new_list),
         T(a_watch_that_is_always_refused_is_listed_anew),
         T(an_optional_resource_may_be_absent),
