@@ -532,7 +532,7 @@ static void check_address(const char *text, const struct sl_path *path, struct s
 }
 
 static void check_whole(const struct sl_config *c, const struct sl_json *document, struct sl_fielderrs *l) {
-    static const char *const scopes[] = {"pod", "gpu", NULL}, *const modes[] = {"template", "pod", NULL};
+    static const char *const scopes[] = {"pod", "gpu", NULL}, *const modes[] = {"template", NULL};
     const struct sl_path *integrations = SL_PATH(NULL, "integrations"), *shm = SL_PATH(SL_PATH(NULL, "sluice"), "shm");
     const struct sl_path *leader = SL_PATH(NULL, "leaderElection");
     for (size_t i = 0; i < c->frameworks.n; i++) {

@@ -18,7 +18,6 @@
 
 #define LOOKS_PER_TURN  300
 #define MAX_WRITES      256 /* under way at once; more looks wait */
-#define SNAPSHOT_GAP_MS 1000
 #define HOUSEKEEPING_MS 1000
 #define RECOUNT_MS      5000
 
@@ -365,7 +364,11 @@ int sl_manager_new(const struct sl_manager_options *o, struct manager **ret, str
     if (cfg->fair_initial_share)
         ec.strategies[n++] = SL_FAIR_INITIAL_SHARE;
     m->engine = sl_engine_new(&ec);
-    m->ledger = sl_ledger_open(o->data_dir, NULL, manager_now(m));
+    m->ledger =
+        sl_ledger_open(o->data_dir,
+                       &(struct sl_ledger_options){.map_max_bytes = (size_t)cfg->ledger_max_bytes,
+                                                   .history_age_ms = cfg->history_keep_ms ? cfg->history_keep_ms : 1},
+                       manager_now(m));
     m->events = sl_events_new(m->c, m->identity);
     if (m->elect)
         m->lease = sl_lease_new(
@@ -506,7 +509,7 @@ static int64_t time_to_next(const struct manager *m) {
                    ? m->status_last_ms + m->status_quiet_ms - mono
                    : m->status_first_ms + m->status_max_ms - mono);
     if (m->snapshot_dirty && m->synced)
-        SOONER(m->snapshot_at_ms + SNAPSHOT_GAP_MS - mono);
+        SOONER(m->snapshot_at_ms + m->snapshot_gap_ms - mono);
 #undef SOONER
     return wait;
 }
@@ -532,7 +535,7 @@ void sl_manager_step(struct manager *m, int64_t timeout_ms) {
     }
     if (m->synced && status_due(m, mono))
         publish_statuses(m, false);
-    if (m->synced && m->snapshot_dirty && mono - m->snapshot_at_ms >= SNAPSHOT_GAP_MS)
+    if (m->synced && m->snapshot_dirty && mono - m->snapshot_at_ms >= m->snapshot_gap_ms)
         publish_snapshot(m);
     housekeeping(m, mono);
 }

@@ -92,6 +92,7 @@ struct manager {
 
     bool synced, leading, retired, engine_dirty, snapshot_dirty, status_dirty;
     int64_t snapshot_at_ms;                  /* mono, last publication */
+    int64_t snapshot_gap_ms;                 /* the next one not before that much later */
     int64_t status_first_ms, status_last_ms; /* mono, changes not yet published */
     int64_t housekeeping_ms, recount_ms;     /* mono, last time */
     unsigned writes;                         /* our writes under way */

@@ -28,6 +28,8 @@ struct sl_ledger *sl_ledger_open(const char *dir, const struct sl_ledger_options
         l->o.map_bytes = 256u << 20;
     if (!l->o.map_max_bytes)
         l->o.map_max_bytes = (size_t)2 << 30;
+    if (l->o.map_bytes > l->o.map_max_bytes)
+        l->o.map_bytes = l->o.map_max_bytes;
     if (!l->o.history_age_ms)
         l->o.history_age_ms = (int64_t)30 * 24 * 3600 * 1000;
     if (!l->o.history_entries)

@@ -500,3 +500,14 @@ def test_a_first_start_is_not_alarming(manager):
     told = [line for line in lines if "initializing" in line.get("error", "") + line.get("answer", "")]
     assert not [line for line in told if line["level"] != "info"] and len(told) <= 1, told
     assert not [k for k in manager.metrics() if k.startswith("sluice_write_errors_total") and 'code="429"' in k]
+
+
+def test_a_default_queue_that_is_active_holds_jobs_at_once(space, manager):
+    """Active=True of a LocalQueue `default` is a promise: from then on Jobs without a queue are held"""
+    for i in range(3):
+        space.cpu_queue("default", 1)  # waits for Active
+        assert space.submit(f"early-{i}")["spec"].get("suspend") is True, i
+        space.kube.batch.delete_namespaced_job(f"early-{i}", space.ns, propagation_policy="Background")
+        space.kube.delete("localqueues", "default", space.ns)
+        space.kube.delete("clusterqueues", space.full("default"))
+        until(lambda: not any(q["metadata"]["name"] == space.full("default") for q in space.kube.list("clusterqueues")), "the queue is gone")

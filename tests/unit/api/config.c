@@ -84,7 +84,7 @@ static void config__every_field(void **s) {
               "controller: {groupKindConcurrency: {Job.batch: 5}}\n"
               "multiKueue: {origin: x}\n"
               "tls: {minVersion: VersionTLS13}\n"
-              "sluice: {shm: {size: '25%', scope: gpu, mode: pod, max: 10Gi, maxWithoutLimits: 1Gi}, gpuResources: "
+              "sluice: {shm: {size: '25%', scope: gpu, mode: template, max: 10Gi, maxWithoutLimits: 1Gi}, gpuResources: "
               "[acme.com/npu, 'acme.com/gpu-*'], ledger: {path: /l, maxSize: 2Gi, historyKeep: 1h}}\n");
     assert_string_equal(c.namespace, "gpu-system");
     assert_true(c.manage_without_queue_name && c.has_managed_namespaces && c.managed_namespaces.n == 1);

@@ -194,6 +194,17 @@ static void full__map_grows_within_the_pass(void **state) {
     sl_ledger_close(l);
 }
 
+static void full__the_largest_size_counts_from_the_start(void **state) {
+    struct sl_ledger_options o = {.map_max_bytes = 512 << 10}; /* less than a map usually begins with */
+    struct sl_ledger *l = sl_ledger_open(*state, &o, T0);
+    int n = 0;
+    while (n < 20000 && reserve_many(l, T0, n, n + 100) == 0)
+        n += 100;
+    assert_in_range(n, 200, 10000);
+    assert_int_equal(sl_ledger_state(l), SL_LEDGER_FULL);
+    sl_ledger_close(l);
+}
+
 static void full__history_makes_room(void **state) {
     struct sl_ledger_options o = {.map_bytes = 256 << 10, .map_max_bytes = 512 << 10};
     struct sl_ledger *l = sl_ledger_open(*state, &o, T0);
@@ -660,6 +671,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(kill__leaves_books_and_history_that_agree),
         TEST(full__map_grows_within_the_pass),
+        TEST(full__the_largest_size_counts_from_the_start),
         TEST(full__history_makes_room),
         TEST(full__degrades_and_returns),
         TEST(full__device),
