@@ -8,7 +8,27 @@
 #include "sluice/cmd/command.h"
 
 const struct sl_command sl_commands[] = {
-    {"manager", "run the quota manager and its webhooks", "see docs/operations.md for every flag", sl_cmd_manager},
+    {"manager", "run the quota manager and its webhooks", "sluice manager [OPTION...]\n\n"
+     "  --config FILE             configuration in Kueue's format\n"
+     "  --kubeconfig FILE         how to reach the API server (default: the pod's own account)\n"
+     "  --namespace NAME          where lease, Secret and Service are (default: $POD_NAMESPACE)\n"
+     "  --host ADDRESS            what to listen on (default: every address)\n"
+     "  --webhook-port N, --health-port N, --metrics-port N\n"
+     "                            -1 switches health or metrics off\n"
+     "  --metrics-plain-http      metrics without TLS and without tokens\n"
+     "  --metrics-anonymous       metrics without tokens\n"
+     "  --webhook-service NAME, --webhook-secret NAME\n"
+     "                            Service in the certificate, Secret that holds it\n"
+     "  --mutating-configuration NAME, --validating-configuration NAME\n"
+     "                            where to write the CA bundle\n"
+     "  --data-dir DIR            where the ledger is (default: no history)\n"
+     "  --identity NAME           name in the lease (default: the pod's)\n"
+     "  --feature-gates LIST      Kueue's gates\n"
+     "  --drain TIME              how long to go on answering after a signal to stop (default: 10s)\n"
+     "  --ca-life TIME, --serving-life TIME\n"
+     "                            of certificates that are made (default: 10 years, 1 year)\n"
+     "  --publish-wait TIME       how long a new CA is published before it signs (default: 10m)\n"
+     "  --log-level LEVEL         error, warn, info or debug (default: info)", sl_cmd_manager},
     {"simulate", "play manifests or decision scenarios without a cluster",
      "sluice simulate PATH... [--config FILE] [--run-time 10m] [--until 24h] [-o text|json]\n"
      "sluice simulate --scenario FILE [--config FILE] [--check] [-o json]\n\n"
@@ -35,8 +55,10 @@ const struct sl_command sl_commands[] = {
     {"status", "show queues, what they use and how many wait",
      "sluice status [--kubeconfig FILE | --simulate PATH] [--config FILE] [-o text|json]", sl_cmd_status},
     {"history", "show who took and returned quota",
-     "sluice history --data-dir DIR [--queue NAME] [--namespace NS] [--limit 100] [-o text|json]\n\n"
+     "sluice history --data-dir DIR [--queue NAME] [--namespace NS] [--limit 100] [-o text|json]\n"
+     "sluice history --data-dir DIR --gpu-time [-o text|json]\n\n"
      "  --data-dir  the ledger's folder, on the machine or in the pod of the manager; newest entries come first\n"
+     "  --gpu-time  GPU hours of each ClusterQueue, flavor and resource instead\n"
      "  -o json     an object a line",
      sl_cmd_history},
     {"check", "ask a running manager whether it is well", "sluice check --url http://HOST:PORT/readyz", sl_cmd_check},

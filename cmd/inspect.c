@@ -256,11 +256,32 @@ static bool print_entry(void *payload, const struct sl_ledger_entry *h) {
     return true;
 }
 
+static void print_gpu(void *payload, const struct sl_ledger_gpu *g) {
+    bool json = *(const bool *)payload;
+    int64_t seconds =
+        g->returned_seconds > INT64_MAX - g->running_seconds ? INT64_MAX : g->returned_seconds + g->running_seconds;
+    if (!json) {
+        printf("%-24s %-22s %-20s %14.1f %14.1f\n", g->cluster_queue, g->flavor, g->resource, (double)seconds / 3600,
+               (double)g->running_seconds / 3600);
+        return;
+    }
+    SL_AUTO_JSON *o = sl_json_new_object();
+    sl_json_set_str(o, "clusterQueue", g->cluster_queue);
+    sl_json_set_str(o, "flavor", g->flavor);
+    sl_json_set_str(o, "resource", g->resource);
+    sl_json_set_int(o, "gpuSeconds", seconds);
+    sl_json_set_int(o, "ofThemRunning", g->running_seconds);
+    SL_AUTO_FREE char *text = sl_json_text(o);
+    puts(text);
+}
+
 int sl_cmd_history(int argc, char **argv) {
     const char *dir = NULL, *queue = NULL, *ns = NULL, *limit = "100", *output = "text";
+    bool gpu_time = false;
     const struct sl_option options[] = {{"data-dir", 0, &dir, NULL},    {"queue", 'q', &queue, NULL},
                                         {"namespace", 'n', &ns, NULL},  {"limit", 0, &limit, NULL},
-                                        {"output", 'o', &output, NULL}, {NULL, 0, NULL, NULL}};
+                                        {"output", 'o', &output, NULL}, {"gpu-time", 0, NULL, &gpu_time},
+                                        {NULL, 0, NULL, NULL}};
     const char **args = NULL;
     int n = sl_options(argc, argv, options, &args);
     free(args);
@@ -276,13 +297,20 @@ int sl_cmd_history(int argc, char **argv) {
     struct sl_ledger *l = sl_ledger_open(dir, &(struct sl_ledger_options){.read_only = true}, sl_now_wall_ms());
     struct sl_err err = SL_ERR_INIT;
     bool json = !strcmp(output, "json"), more = false;
-    int rc = sl_ledger_state(l) == SL_LEDGER_UP
-                 ? sl_ledger_history(
-                       l,
-                       &(struct sl_ledger_query){
-                           .cluster_queue = queue, .namespace = ns, .newest_first = true, .limit = (size_t)max},
-                       print_entry, &json, &more, &err)
-                 : sl_err_set(&err, SL_UNAVAILABLE, "%s: %s", dir, sl_ledger_reason(l));
+    int rc;
+    if (sl_ledger_state(l) != SL_LEDGER_UP) {
+        rc = sl_err_set(&err, SL_UNAVAILABLE, "%s: %s", dir, sl_ledger_reason(l));
+    } else if (gpu_time) {
+        if (!json)
+            printf("%-24s %-22s %-20s %14s %14s\n", "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "GPU HOURS",
+                   "OF THEM RUNNING");
+        rc = sl_ledger_gpu_seconds(l, sl_now_wall_ms(), print_gpu, &json, &err);
+    } else {
+        rc = sl_ledger_history(l,
+                               &(struct sl_ledger_query){
+                                   .cluster_queue = queue, .namespace = ns, .newest_first = true, .limit = (size_t)max},
+                               print_entry, &json, &more, &err);
+    }
     sl_ledger_close(l);
     if (rc)
         sl_cmd_error("history", json, err.text);

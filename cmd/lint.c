@@ -86,6 +86,8 @@ int sl_cmd_lint(int argc, char **argv) {
     sl_config_done(&config);
     for (int i = 0; i < n && !rc; i++)
         rc = sl_manifests_load(&manifests, args[i], &err);
+    if (!rc && !manifests.n) /* one that looked at nothing has not found that all is well */
+        rc = sl_err_set(&err, SL_INVALID, "%s: nothing to check: no manifests here", args[0]);
     free(args);
     if (rc) {
         sl_cmd_error("lint", json, err.text);

@@ -1,6 +1,8 @@
 /* What the verbs that read manifests answer to right and wrong use: exit codes and words. */
 #include "verbs.h"
 
+#include "sluice/quota/ledger/ledger.h"
+
 static void wrong_use_names_the_mistake(void **state) {
     (void)state;
     assert_int_equal(RUN(sl_cmd_simulate), SL_EXIT_USAGE);
@@ -29,7 +31,9 @@ static void what_cannot_be_played(void **state) {
     assert_int_equal(RUN(sl_cmd_simulate, "/nonexistent/manifests"), SL_EXIT_FAILED);
     assert_said("/nonexistent/manifests: no such file or folder");
     assert_int_equal(RUN(sl_cmd_simulate, folder), SL_EXIT_WRONG);
-    assert_said("no manifests here");
+    assert_said("nothing to play: no manifests here");
+    assert_int_equal(RUN(sl_cmd_lint, folder), SL_EXIT_WRONG);
+    assert_said("nothing to check: no manifests here");
     assert_int_equal(run_on(sl_cmd_simulate, "a.yaml", "a: [1,\n b: }\n"), SL_EXIT_WRONG);
     assert_said("a.yaml: YAML line 2");
     assert_int_equal(run_on(sl_cmd_lint, "a.yaml", "a: [1,\n b: }\n"), SL_EXIT_WRONG);
@@ -97,9 +101,44 @@ static void a_pipe_in_a_folder_is_not_waited_for(void **state) {
     SL_AUTO_FREE char *pipe_path = sl_xprintf("%s/pipe.yaml", folder), *link_path = sl_xprintf("%s/link.yaml", folder);
     assert_int_equal(mkfifo(pipe_path, 0600), 0);
     assert_int_equal(symlink("nowhere", link_path), 0);
-    assert_int_equal(RUN(sl_cmd_lint, folder), SL_EXIT_OK); /* else it would hang here */
-    assert_said("0 documents checked");
+    assert_int_equal(RUN(sl_cmd_lint, folder), SL_EXIT_WRONG); /* else it would hang here */
+    assert_said("no manifests here");
     assert_int_equal(unlink(pipe_path) | unlink(link_path), 0);
+}
+
+static void history_tells_gpu_hours(void **state) {
+    (void)state;
+    SL_AUTO_FREE char *dir = sl_xprintf("%s/ledger", folder);
+    const int64_t begin = 1700000000000;
+    struct sl_ledger *l = sl_ledger_open(dir, NULL, begin);
+    const struct sl_ledger_amount amounts[] = {{"h100", "nvidia.com/gpu", 4, true}, {"h100", "cpu", 8000, false}};
+    sl_ledger_begin(l, begin);
+    sl_ledger_reserve(l, &(struct sl_ledger_reservation){.uid = "u",
+                                                         .namespace = "ns",
+                                                         .name = "w",
+                                                         .job_kind = "Job",
+                                                         .job_name = "j",
+                                                         .cluster_queue = "q",
+                                                         .local_queue = "q",
+                                                         .why = "admitted",
+                                                         .amounts = amounts,
+                                                         .amount_count = 2});
+    assert_int_equal(sl_ledger_commit(l, NULL), 0);
+    sl_ledger_begin(l, begin + 5400000);
+    sl_ledger_release(l, "u", "finished");
+    assert_int_equal(sl_ledger_commit(l, NULL), 0);
+    sl_ledger_close(l);
+
+    assert_int_equal(RUN(sl_cmd_history, "--data-dir", dir), SL_EXIT_OK);
+    assert_said("took            4 nvidia.com/gpu on h100  ns/w  in q  admitted");
+    assert_int_equal(RUN(sl_cmd_history, "--data-dir", dir, "--gpu-time"), SL_EXIT_OK);
+    assert_said("h100                   nvidia.com/gpu                  6.0            0.0");
+    assert_null(strstr(said, " cpu "));
+    assert_int_equal(RUN(sl_cmd_history, "--data-dir", dir, "--gpu-time", "-o", "json"), SL_EXIT_OK);
+    assert_said("{\"clusterQueue\":\"q\",\"flavor\":\"h100\",\"gpuSeconds\":21600,\"ofThemRunning\":0,"
+                "\"resource\":\"nvidia.com/gpu\"}");
+    SL_AUTO_FREE char *all = sl_xprintf("rm -r '%s'", dir);
+    assert_int_equal(system(all), 0);
 }
 
 int main(void) {
@@ -108,6 +147,7 @@ int main(void) {
         cmocka_unit_test(other_kinds_are_passed_over), cmocka_unit_test(a_manifest_without_kind_or_version_is_wrong),
         cmocka_unit_test(every_wrong_field_is_named),  cmocka_unit_test(the_quick_start_is_told),
         cmocka_unit_test(a_wait_is_explained),         cmocka_unit_test(a_pipe_in_a_folder_is_not_waited_for),
+        cmocka_unit_test(history_tells_gpu_hours),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
