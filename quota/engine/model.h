@@ -250,7 +250,7 @@ struct lq {
     struct sl_localqueue *obj;
     struct cq *cq; /* the queue it names; referenced */
     struct wl *wls;
-    uint32_t n_wls, n_pending, n_inadmissible, n_reserving, n_admitted;
+    uint32_t n_wls, n_pending, n_inadmissible;
     struct lq_use {
         struct cell *cell;
         int64_t reserved, used;

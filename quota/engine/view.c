@@ -106,6 +106,10 @@ void sl_engine_localqueue_view(const struct sl_engine *e, const char *ns, const 
             ret->pending_inadmissible++; /* it waits for a ClusterQueue that does not exist */
             continue;
         }
+        if (w->where == WL_HOLDING && w->cq == l->cq) { /* what an earlier queue of this name got is another's */
+            ret->reserving++;
+            ret->admitted += w->admitted;
+        }
         if (w->where == WL_NOWHERE || w->where == WL_HOLDING)
             continue;
         if (!w->cq->active || w->where != WL_QUEUED || w->klass->parked)
@@ -113,8 +117,6 @@ void sl_engine_localqueue_view(const struct sl_engine *e, const char *ns, const 
         else
             ret->pending_active++;
     }
-    ret->reserving = (int32_t)l->n_reserving;
-    ret->admitted = (int32_t)l->n_admitted;
     if (!l->cq || !l->cq->obj)
         return;
     activity(e, l->cq, ret);

@@ -261,8 +261,6 @@ bool wl_counts_as(const struct wl *w, const struct sl_workload *o) {
 
 static void count_holder(struct sl_engine *e, struct wl *w, int sign) {
     w->cq->n_admitted += (uint32_t)(w->admitted ? sign : 0);
-    w->lq->n_admitted += (uint32_t)(w->admitted ? sign : 0);
-    w->lq->n_reserving += (uint32_t)sign;
     for (size_t i = 0; i < w->n_use; i++) {
         int64_t v = sign > 0 ? w->use[i].amount : -w->use[i].amount;
         if (w->admitted)

@@ -136,6 +136,11 @@ static void edited_meanwhile(void **state) {
     assert_int_equal(v.reserving, 0);
     sl_queue_view_done(&v);
     sl_engine_localqueue_view(e, "ns", "q", &v);
+    assert_int_equal(v.reserving,
+                     0); /* it is in this LocalQueue, with quota of a ClusterQueue that is not this one's */
+    sl_queue_view_done(&v);
+    put_lq(e, "q", "p");
+    sl_engine_localqueue_view(e, "ns", "q", &v);
     assert_int_equal(v.reserving, 1);
     sl_queue_view_done(&v);
     sl_engine_check_invariants(e);

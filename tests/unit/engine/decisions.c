@@ -671,6 +671,32 @@ static void quota_that_nobody_takes_is_seen(void **state) {
     }
 }
 
+/* The numbers of a LocalQueue are about one and the same ClusterQueue. */
+static void a_localqueue_that_is_another_now(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_policy(e, "a", NULL, 4, 0, 0, 0);
+    put_policy(e, "b", NULL, 4, 0, 0, 0);
+    put_wl(e, "w", "a", 0, 1, 1, 2);
+    free(run(e, 10));
+    sl_engine_del_localqueue(e, "ns", "a");
+    put_lq(e, "a", "b");
+    put_wl(e, "v", "a", 0, 2, 1, 3);
+    free(run(e, 11));
+    assert_true(sl_engine_holds_quota(e, "w") && sl_engine_holds_quota(e, "v"));
+    struct sl_queue_view v;
+    sl_engine_localqueue_view(e, "ns", "a", &v);
+    assert_int_equal(v.n_rows, 1);
+    assert_int_equal(v.reserving, 1);
+    assert_int_equal(v.admitted, 1);
+    assert_int_equal(v.rows[0].reserved, 3);
+    sl_queue_view_done(&v);
+    sl_engine_clusterqueue_view(e, "a", &v);
+    assert_int_equal(v.reserving, 1);
+    sl_queue_view_done(&v);
+    sl_engine_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fungibility),
@@ -694,6 +720,7 @@ int main(void) {
         cmocka_unit_test(waits_are_counted_by_why),
         cmocka_unit_test(waits_for_pods_are_counted),
         cmocka_unit_test(quota_that_nobody_takes_is_seen),
+        cmocka_unit_test(a_localqueue_that_is_another_now),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
