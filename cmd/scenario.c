@@ -3,6 +3,7 @@
  * is the API server and the job controller in one: what is decided is written at once, and a preempted workload returns
  * its quota at once.
  */
+#include "sluice/cmd/resources.h"
 #include "sluice/cmd/scenario.h"
 
 #include <errno.h>
@@ -71,7 +72,10 @@ static void unref(void *p) {
 static void keep(struct play *p, const struct sl_json *o) {
     SL_AUTO_FREE char *key =
         sl_xprintf("%s/%s", sl_json_get_str(o, "kind", ""), sl_json_path_str(o, "metadata.name", ""));
-    sl_json_unref(sl_map_set(&p->queues, key, sl_json_ref(o)));
+    struct sl_json *kept = sl_json_copy_shallow(o);
+    if (sl_json_is_null(sl_json_get(o, "apiVersion"))) /* goes without saying */
+        sl_json_set_str(kept, "apiVersion", SL_KUEUE_API);
+    sl_json_unref(sl_map_set(&p->queues, key, kept));
 }
 
 static int put_object(struct play *p, const struct sl_json *o, struct sl_err *err) {
@@ -95,8 +99,10 @@ static int put_object(struct play *p, const struct sl_json *o, struct sl_err *er
         }
     } else if (!strcmp(kind, "LocalQueue")) {
         struct sl_localqueue *x = NULL;
-        if (!(rc = sl_localqueue_decode(o, &x, err)))
+        if (!(rc = sl_localqueue_decode(o, &x, err))) {
+            keep(p, o);
             sl_engine_put_localqueue(p->e, x);
+        }
     } else if (!strcmp(kind, "AdmissionCheck")) {
         struct sl_admissioncheck *x = NULL;
         if (!(rc = sl_admissioncheck_decode(o, &x, err)))
@@ -288,6 +294,26 @@ static int create(struct play *p, const struct sl_json *o, struct sl_err *err) {
     return put_job(p, j, err);
 }
 
+/* A stop that drains evicts who holds quota. In a cluster that is the manager's part, not the engine's. */
+static int stop(struct play *p, const struct sl_json *queue, struct sl_err *err) {
+    bool local = !strcmp(sl_json_get_str(queue, "kind", ""), "LocalQueue");
+    const char *name = sl_json_path_str(queue, "metadata.name", "");
+    int rc = 0;
+    if (strcmp(sl_json_path_str(queue, "spec.stopPolicy", ""), "HoldAndDrain") != 0)
+        return 0;
+    SL_MAP_EACH (&p->jobs, e) {
+        struct job *j = e->value;
+        if (rc || j->gone || j->finished || j->reserved != SL_TRI_TRUE || j->evicted == SL_TRI_TRUE ||
+            strcmp(local ? sl_json_path_str(j->object, "spec.queueName", "") : j->admission->cq, name) != 0)
+            continue;
+        evict(j, local ? "LocalQueueStopped" : "ClusterQueueStopped", NULL, p->now_ms / 1000 * 1000);
+        rc = put_job(p, j, err);
+        SL_GROW(p->draining, p->cap_draining, p->n_draining);
+        p->draining[p->n_draining++] = j;
+    }
+    return rc;
+}
+
 static int patch(struct play *p, const struct sl_json *step, struct sl_err *err) {
     const char *name = sl_json_get_str(step, "name", "");
     SL_AUTO_FREE char *key = sl_xprintf("%s/%s", sl_json_get_str(step, "kind", ""), name);
@@ -302,7 +328,8 @@ static int patch(struct play *p, const struct sl_json *step, struct sl_err *err)
     if (errors.n)
         return sl_err_set(err, SL_INVALID, "steps[%zu].patch.%s: %s", p->step, errors.items[0].path,
                           errors.items[0].text);
-    return put_object(p, o, err);
+    int rc = put_object(p, o, err);
+    return rc ? rc : stop(p, o, err);
 }
 
 static int on_job(struct play *p, const char *op, const char *name, struct sl_err *err) {

@@ -5,6 +5,7 @@
 #include "sluice/api/fields.h"
 #include "sluice/api/validate.h"
 #include "sluice/base/mem.h"
+#include "sluice/cmd/resources.h"
 #include "sluice/cmd/scenario.h"
 
 #define END                                                                                                            \
@@ -20,7 +21,7 @@ static const struct sl_field scenario_fields[] = {
     END,
 };
 static const struct sl_field patch_fields[] = {
-    {"kind", SL_F_STRING, SL_F_REQUIRED, NULL, "ClusterQueue"},
+    {"kind", SL_F_STRING, SL_F_REQUIRED, NULL, "ClusterQueue|Cohort|LocalQueue"},
     {"name", SL_F_STRING, SL_F_REQUIRED, NULL, NULL},
     {"spec", SL_F_OBJECT, SL_F_REQUIRED, NULL, NULL},
     END,
@@ -48,9 +49,16 @@ static const char *const object_kinds[] = {"ResourceFlavor", "Cohort",         "
                                            "LocalQueue",     "AdmissionCheck", NULL};
 static const char *const created_kinds[] = {"Workload", NULL};
 
-/* An object of the API below path: of one of these kinds, and as an API server would take it. */
+/* An object of the API below path: of one of these kinds, and as an API server would take it. In a scenario the version
+ * goes without saying, and what is created is a Workload. */
 static void check_object(const struct sl_json *o, const char *const *kinds, const struct sl_path *path,
                          struct sl_fielderrs *l) {
+    SL_AUTO_JSON *whole = sl_json_copy_shallow(o);
+    if (sl_json_is_null(sl_json_get(o, "apiVersion")))
+        sl_json_set_str(whole, "apiVersion", SL_KUEUE_API);
+    if (sl_json_is_null(sl_json_get(o, "kind")) && !kinds[1])
+        sl_json_set_str(whole, "kind", kinds[0]);
+    o = whole;
     const char *kind = sl_json_get_str(o, "kind", "");
     size_t i = 0;
     while (kinds[i] && strcmp(kinds[i], kind) != 0)
@@ -78,7 +86,7 @@ void sl_scenario_check(const struct sl_json *scenario, struct sl_fielderrs *l) {
         sl_fielderr_schema(l, SL_FE_INVALID, SL_PATH(NULL, "scenario"), NULL, "must be an object");
         return;
     }
-    sl_fields_check(scenario_fields, scenario, NULL, SL_FIELDS_UNKNOWN, l);
+    sl_fields_check(scenario_fields, scenario, NULL, 0, l); /* whoever made it may have noted more */
     if (l->n)
         return;
     SL_JSON_ITEMS (sl_json_get(scenario, "objects"), o)
@@ -101,7 +109,7 @@ void sl_scenario_check(const struct sl_json *scenario, struct sl_fielderrs *l) {
         SL_JSON_EACH (x.value, w) {
             const struct sl_path *at = SL_PATH_KEY(SL_PATH_AT(SL_PATH(NULL, "expect"), x.i), w.key);
             if (sl_json_is_object(w.value))
-                sl_fields_check(outcome_fields, w.value, at, SL_FIELDS_UNKNOWN, l);
+                sl_fields_check(outcome_fields, w.value, at, 0, l);
             else
                 sl_fielderr_schema(l, SL_FE_INVALID, at, sl_json_is_array(w.value) ? NULL : w.value,
                                    "must be an object");

@@ -251,7 +251,6 @@ static void scenarios(void **state) {
     static const struct {
         const char *line, *said;
     } rows[] = {
-        {"{\"name\":\"x\",\"config\":5}", "config: Unknown field"},
         {"{\"name\":\"x\",\"steps\":5}", "steps: Invalid value: 5: must be an array"},
         {"{\"name\":\"x\",\"expect\":\"x\"}", "expect: Invalid value: \"x\": must be an array"},
         {"{\"steps\":[]}", "name: Required value"},
@@ -262,6 +261,8 @@ static void scenarios(void **state) {
         {"{\"name\":\"x\",\"steps\":[{\"finish\":7}]}", "steps[0].finish: Invalid value: 7: must be a string"},
         {"{\"name\":\"x\",\"steps\":[{\"finish\":\"w\"}]}", "steps[0].finish: Not found: \"w\""},
         {"{\"name\":\"x\",\"objects\":[" FLAVOR ",{\"kind\":\"Job\"}]}", "objects[1].kind: Unsupported value: \"Job\""},
+        {"{\"name\":\"x\",\"steps\":[{\"patch\":{\"kind\":\"Job\",\"name\":\"q\",\"spec\":{}}}]}",
+         "steps[0].patch.kind: Unsupported value: \"Job\""},
         {"{\"name\":\"x\",\"objects\":[{\"apiVersion\":\"kueue.x-k8s.io/v1beta2\",\"kind\":\"Cohort\"}]}",
          "objects[0].metadata.name: Required value"},
         {"{\"name\":\"x\",\"steps\":[{\"create\":{\"apiVersion\":\"kueue.x-k8s.io/v1beta2\",\"kind\":\"Workload\","
@@ -292,6 +293,27 @@ static void scenarios(void **state) {
     }
 }
 
+static void scenarios_say_as_little_as_they_need(void **state) {
+    (void)state;
+    const char *const with[] = {"-o", "json", "--scenario", NULL};
+    const char *text =
+        "{\"name\":\"x\",\"seed\":7,\"objects\":[{\"kind\":\"ResourceFlavor\",\"metadata\":{\"name\":\"f\"}},"
+        "{\"kind\":\"ClusterQueue\",\"metadata\":{\"name\":\"q\"},\"spec\":{\"namespaceSelector\":{},"
+        "\"resourceGroups\":[{\"coveredResources\":[\"cpu\"],\"flavors\":[{\"name\":\"f\",\"resources\":[{\"name\":"
+        "\"cpu\",\"nominalQuota\":4}]}]}]}},{\"kind\":\"LocalQueue\",\"metadata\":{\"name\":\"q\",\"namespace\":"
+        "\"ns\"},\"spec\":{\"clusterQueue\":\"q\"}}],\"steps\":[{\"create\":{\"metadata\":{\"name\":\"a\"},\"spec\":"
+        "{\"queueName\":\"q\",\"podSets\":[{\"name\":\"main\",\"count\":1,\"template\":{\"spec\":{\"containers\":[{"
+        "\"name\":\"c\",\"resources\":{\"requests\":{\"cpu\":2}}}]}}}]}}},"
+        "{\"patch\":{\"kind\":\"ClusterQueue\",\"name\":\"q\",\"spec\":{\"stopPolicy\":\"HoldAndDrain\"}}},"
+        "{\"patch\":{\"kind\":\"ClusterQueue\",\"name\":\"q\",\"spec\":{\"stopPolicy\":\"None\"}}},"
+        "{\"patch\":{\"kind\":\"LocalQueue\",\"name\":\"q\",\"spec\":{\"stopPolicy\":\"HoldAndDrain\"}}}]}";
+    assert_int_equal(run_on_with(sl_cmd_simulate, with, "s.jsonl", text), SL_EXIT_OK);
+#define ADMITTED "{\"a\":{\"podSets\":{\"main\":{\"count\":1,\"flavors\":{\"cpu\":\"f\"}}},\"state\":\"Admitted\"}}"
+    assert_said("{\"name\":\"x\",\"outcome\":[" ADMITTED ",{\"a\":{\"evicted\":[\"ClusterQueueStopped\"],\"state\":"
+                "\"Pending\"}}," ADMITTED ",{\"a\":{\"evicted\":[\"LocalQueueStopped\"],\"state\":\"Pending\"}}],"
+                "\"settled\":true}");
+}
+
 static void scenarios_that_are_too_large(void **state) {
     (void)state;
     const char *const with[] = {"--scenario", NULL};
@@ -320,6 +342,7 @@ int main(void) {
         cmocka_unit_test(errors_are_objects_where_output_is),
         cmocka_unit_test(configurations),
         cmocka_unit_test(scenarios),
+        cmocka_unit_test(scenarios_say_as_little_as_they_need),
         cmocka_unit_test(scenarios_that_are_too_large),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
