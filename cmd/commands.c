@@ -8,7 +8,8 @@
 #include "sluice/cmd/command.h"
 
 const struct sl_command sl_commands[] = {
-    {"manager", "run the quota manager and its webhooks", "sluice manager [OPTION...]\n\n"
+    {"manager", "run the quota manager and its webhooks",
+     "sluice manager [OPTION...]\n\n"
      "  --config FILE             configuration in Kueue's format\n"
      "  --kubeconfig FILE         how to reach the API server (default: the pod's own account)\n"
      "  --namespace NAME          where lease, Secret and Service are (default: $POD_NAMESPACE)\n"
@@ -28,7 +29,8 @@ const struct sl_command sl_commands[] = {
      "  --ca-life TIME, --serving-life TIME\n"
      "                            of certificates that are made (default: 10 years, 1 year)\n"
      "  --publish-wait TIME       how long a new CA is published before it signs (default: 10m)\n"
-     "  --log-level LEVEL         error, warn, info or debug (default: info)", sl_cmd_manager},
+     "  --log-level LEVEL         error, warn, info or debug (default: info)",
+     sl_cmd_manager},
     {"simulate", "play manifests or decision scenarios without a cluster",
      "sluice simulate PATH... [--config FILE] [--run-time 10m] [--until 24h] [-o text|json]\n"
      "sluice simulate --scenario FILE [--config FILE] [--check] [-o json]\n\n"

@@ -1,8 +1,8 @@
 /*
  * Who may read /metrics, as the API server says: a bearer token is shown to it (TokenReview), and its owner must be
  * allowed to `get` the path (SubjectAccessReview), which is what Prometheus is granted for every component of a
- * cluster. Verdicts are kept for a minute; whoever was let in is let in for ten while it is asked again, so that metrics
- * are there when the API server is not. Tokens stay in memory and are written nowhere.
+ * cluster. Verdicts are kept for a minute; whoever was let in is let in for ten while it is asked again, so that
+ * metrics are there when the API server is not. Tokens stay in memory and are written nowhere.
  *
  * The metrics thread asks and waits; the loop thread talks to the API server.
  */
