@@ -308,10 +308,10 @@ static void scenarios_say_as_little_as_they_need(void **state) {
         "{\"patch\":{\"kind\":\"ClusterQueue\",\"name\":\"q\",\"spec\":{\"stopPolicy\":\"None\"}}},"
         "{\"patch\":{\"kind\":\"LocalQueue\",\"name\":\"q\",\"spec\":{\"stopPolicy\":\"HoldAndDrain\"}}}]}";
     assert_int_equal(run_on_with(sl_cmd_simulate, with, "s.jsonl", text), SL_EXIT_OK);
-#define ADMITTED "{\"a\":{\"podSets\":{\"main\":{\"count\":1,\"flavors\":{\"cpu\":\"f\"}}},\"state\":\"Admitted\"}}"
-    assert_said("{\"name\":\"x\",\"outcome\":[" ADMITTED ",{\"a\":{\"evicted\":[\"ClusterQueueStopped\"],\"state\":"
-                "\"Pending\"}}," ADMITTED ",{\"a\":{\"evicted\":[\"LocalQueueStopped\"],\"state\":\"Pending\"}}],"
-                "\"settled\":true}");
+#define ADMITTED "{\"a\":{\"state\":\"Admitted\",\"podSets\":{\"main\":{\"count\":1,\"flavors\":{\"cpu\":\"f\"}}}}}"
+    assert_said("{\"name\":\"x\",\"settled\":true,\"outcome\":[" ADMITTED
+                ",{\"a\":{\"state\":\"Pending\",\"evicted\":[\"ClusterQueueStopped\"]}}," ADMITTED
+                ",{\"a\":{\"state\":\"Pending\",\"evicted\":[\"LocalQueueStopped\"]}}]}");
 }
 
 static void scenarios_that_are_too_large(void **state) {
