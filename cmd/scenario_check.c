@@ -14,6 +14,8 @@
 static const struct sl_field scenario_fields[] = {
     {"name", SL_F_STRING, SL_F_REQUIRED, NULL, NULL},
     {"theme", SL_F_STRING, 0, NULL, NULL},
+    {"config", SL_F_OBJECT, 0, NULL,
+     NULL}, /* what it was recorded with, a note: --config says what it is played with */
     {"stable", SL_F_BOOL, 0, NULL, NULL},
     {"objects", SL_F_OBJECTS, 0, NULL, NULL},
     {"steps", SL_F_OBJECTS, 0, NULL, NULL},

@@ -251,6 +251,7 @@ static void scenarios(void **state) {
     static const struct {
         const char *line, *said;
     } rows[] = {
+        {"{\"name\":\"x\",\"config\":5}", "config: Invalid value: 5: must be an object"},
         {"{\"name\":\"x\",\"steps\":5}", "steps: Invalid value: 5: must be an array"},
         {"{\"name\":\"x\",\"expect\":\"x\"}", "expect: Invalid value: \"x\": must be an array"},
         {"{\"steps\":[]}", "name: Required value"},
