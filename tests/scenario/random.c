@@ -23,6 +23,7 @@
 
 static uint64_t state;
 
+/* One draw an expression: the order in which arguments are evaluated is the compiler's. */
 static unsigned draw(unsigned n) {
     state ^= state << 13;
     state ^= state >> 7;
@@ -100,8 +101,8 @@ static void queue(struct sl_buf *b, const struct shape *s, size_t i, const char 
     if (strcmp(reclaim, "Never") != 0 && chance(30))
         sl_buf_printf(b, ",\"borrowWithinCohort\":{\"policy\":\"LowerPriority\"%s}",
                       PICK("", ",\"maxPriorityThreshold\":10"));
-    sl_buf_printf(b, "},\"flavorFungibility\":{\"whenCanBorrow\":\"%s\",\"whenCanPreempt\":\"%s\"},",
-                  PICK("MayStopSearch", "TryNextFlavor"), PICK("MayStopSearch", "TryNextFlavor"));
+    const char *preempt = PICK("MayStopSearch", "TryNextFlavor"), *borrow = PICK("MayStopSearch", "TryNextFlavor");
+    sl_buf_printf(b, "},\"flavorFungibility\":{\"whenCanBorrow\":\"%s\",\"whenCanPreempt\":\"%s\"},", borrow, preempt);
     if (s->fair && chance(50))
         sl_buf_printf(b, "\"fairSharing\":{\"weight\":\"%s\"},", PICK("0", "1", "2", "0.5"));
     quotas(b, s, true);
@@ -113,10 +114,11 @@ static void queue(struct sl_buf *b, const struct shape *s, size_t i, const char 
 }
 
 static void workload(struct sl_buf *b, const struct shape *s, size_t i) {
+    const char *priority = PICK("0", "0", "0", "10", "20", "30");
     sl_buf_printf(b,
                   "{\"create\":{\"kind\":\"Workload\",\"metadata\":{\"name\":\"w%02zu\"},\"spec\":{\"queueName\":\"q%"
                   "u\",\"priority\":%s,",
-                  i, draw((unsigned)s->n_queues), PICK("0", "0", "0", "10", "20", "30"));
+                  i, draw((unsigned)s->n_queues), priority);
     sl_buf_puts(b, "\"podSets\":[");
     size_t sets = chance(25) ? 2 : 1;
     for (size_t p = 0; p < sets; p++) {
@@ -138,13 +140,12 @@ static void scenario(struct sl_buf *b, uint64_t seed, bool fair) {
     state = seed * 0x9e3779b97f4a7c15u + (fair ? 77 : 33);
     for (int i = 0; i < 8; i++)
         draw(2);
-    struct shape s = {.resources = {"nvidia.com/gpu", "cpu", "memory"},
-                      .n_resources = 1 + draw(3),
-                      .n_flavors = 1 + draw(3),
-                      .n_queues = 2 + draw(3),
-                      .n_cohorts = chance(35) ? 3 : 0,
-                      .fair = fair,
-                      .partial = chance(20)};
+    struct shape s = {.resources = {"nvidia.com/gpu", "cpu", "memory"}, .fair = fair};
+    s.n_resources = 1 + draw(3);
+    s.n_flavors = 1 + draw(3);
+    s.n_queues = 2 + draw(3);
+    s.n_cohorts = chance(35) ? 3 : 0;
+    s.partial = chance(20);
     s.groups = s.n_resources == 2 && s.n_flavors > 1 && chance(40);
     sl_buf_printf(b, "{\"name\":\"r%llu\",\"stable\":false,\"objects\":[", (unsigned long long)seed);
     for (size_t f = 0; f < s.n_flavors; f++)
@@ -169,10 +170,10 @@ static void scenario(struct sl_buf *b, uint64_t seed, bool fair) {
         unsigned x = draw(100);
         if (x < 66 || !made)
             workload(b, &s, made++);
-        else if (x < 92)
-            sl_buf_printf(b, "{\"%s\":\"w%02u\"}", PICK("finish", "finish", "finish", "delete", "deactivate"),
-                          draw((unsigned)made));
-        else {
+        else if (x < 92) {
+            unsigned who = draw((unsigned)made);
+            sl_buf_printf(b, "{\"%s\":\"w%02u\"}", PICK("finish", "finish", "finish", "delete", "deactivate"), who);
+        } else {
             sl_buf_printf(b, "{\"patch\":{\"kind\":\"ClusterQueue\",\"name\":\"q%u\",\"spec\":{",
                           draw((unsigned)s.n_queues));
             quotas(b, &s, true);
