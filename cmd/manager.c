@@ -404,12 +404,9 @@ void sl_manager_free(struct manager *m) {
     sl_resource_rules_free(m->rules);
     store_done(&m->jobs);
     store_done(&m->workloads);
-    SL_MAP_EACH (&m->by_owner, e) {
-        struct owned *o = e->value;
-        free(o->items);
-        free(o);
-    }
-    sl_map_done(&m->by_owner, NULL);
+    relations_done(&m->by_owner);
+    relations_done(&m->by_parent);
+    relations_done(&m->by_wanted);
     sl_map_done(&m->namespaces, namespace_free);
     objects_done(m);
     sl_map_done(&m->workload_classes, free);

@@ -79,7 +79,9 @@ struct manager {
 
     struct sl_watch *watches[SL_WATCHED__COUNT];
     struct store jobs, workloads;
-    struct sl_map by_owner; /* job uid -> struct owned */
+    struct sl_map by_owner;  /* job uid -> struct owned: its Workloads */
+    struct sl_map by_parent; /* job uid -> the same: jobs that it owns */
+    struct sl_map by_wanted; /* "ns/name" of a Workload -> the same: jobs that name it as made beforehand */
     struct sl_map namespaces;
     struct sl_map flavors, cohorts, cqs, lqs, checks; /* struct object */
     struct sl_map workload_classes, pod_classes;      /* struct priority_class */
@@ -101,7 +103,7 @@ struct manager {
     bool ledger_reconciled;
 };
 
-struct owned { /* Workloads of one job */
+struct owned { /* by some key */
     struct record **items;
     size_t n, cap;
 };
@@ -144,6 +146,29 @@ void collect_facts(struct manager *m, const struct record *wl, const struct sl_j
 void note_release(struct manager *m, const char *uid, const char *why);
 const char *replica_role(const struct manager *m); /* the label of Kueue's metrics */
 void note_outcome(struct manager *m, const char *uid, enum sl_ledger_outcome outcome);
+
+/* family.c */
+const struct owned *related(const struct sl_map *map, const char *key); /* NULL: none; the key may be NULL */
+void relate(struct sl_map *map, const char *key, struct record *r);
+void unrelate(struct sl_map *map, const char *key, const struct record *r);
+void relations_done(struct sl_map *map);
+void mark_children(struct manager *m, const struct record *job); /* and theirs */
+/* A job as it is now; old_owner: the controller's uid that it had, NULL. */
+void family_seen(struct manager *m, struct record *job, const struct sl_json *object, const char *old_owner);
+void family_gone(struct manager *m, struct record *job);
+struct standing {
+    enum {
+        STANDING_NOWHERE, /* nobody's business */
+        STANDING_QUEUED,  /* has a Workload, and runs when that is admitted */
+        STANDING_HELD,    /* may not even wait yet */
+    } place;
+    bool too_deep;                 /* held because its owners have too many owners */
+    const struct record *ancestor; /* the topmost owner that a queue decides about and that is not done; NULL */
+    char *queue;                   /* owned: of its nearest owner that has one, when it has none itself */
+};
+struct standing standing_of(const struct manager *m, const struct record *job, const struct sl_json *tree);
+void standing_done(struct standing *s);
+void inherit_queue(struct manager *m, struct record *job, const char *queue); /* writes the label */
 
 /* orphan.c */
 bool known_owner(const struct sl_json *workload);                       /* owned by a kind of job that we run */

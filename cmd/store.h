@@ -33,9 +33,11 @@ struct record {
     const struct sl_jobkind *kind;
     int64_t first_seen_ms;
     int64_t created_ms; /* when its Workload was last asked for; 0: never */
-    /* Workloads */
+    char *wants;        /* "ns/name" of the Workload made beforehand that it names, NULL */
+    /* both */
     char *owner_uid, *owner_kind, *owner_name; /* controller reference, NULL */
     bool owner_known;                          /* it is to a kind of job that we run */
+    /* Workloads */
     bool left_behind; /* made for a job, whose reference was taken from it; owner_uid is the one it had */
     bool owner_gone;  /* for certain */
     bool in_engine;

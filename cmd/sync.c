@@ -32,37 +32,8 @@
 
 /* ---- indexes ---- */
 
-static struct owned *owned_of(const struct manager *m, const char *job_uid) {
-    return job_uid ? sl_map_get(&m->by_owner, job_uid) : NULL;
-}
-
-static void index_owner(struct manager *m, struct record *wl) {
-    if (!wl->owner_uid)
-        return;
-    struct owned *o = owned_of(m, wl->owner_uid);
-    if (!o) {
-        o = sl_xalloc(sizeof *o);
-        sl_map_set(&m->by_owner, wl->owner_uid, o);
-    }
-    for (size_t i = 0; i < o->n; i++)
-        if (o->items[i] == wl)
-            return;
-    SL_GROW(o->items, o->cap, o->n);
-    o->items[o->n++] = wl;
-}
-
-static void unindex(struct manager *m, const char *owner_uid, const struct record *wl) {
-    struct owned *o = owned_of(m, owner_uid);
-    if (!o)
-        return;
-    for (size_t i = 0; i < o->n; i++)
-        if (o->items[i] == wl)
-            o->items[i--] = o->items[--o->n];
-    if (!o->n) {
-        sl_map_del(&m->by_owner, owner_uid);
-        free(o->items);
-        free(o);
-    }
+static const struct owned *owned_of(const struct manager *m, const char *job_uid) {
+    return related(&m->by_owner, job_uid);
 }
 
 struct record *job_of(const struct manager *m, const struct record *wl) {
@@ -72,6 +43,8 @@ struct record *job_of(const struct manager *m, const struct record *wl) {
 void mark_pair(struct manager *m, struct record *wl) {
     struct record *job = job_of(m, wl);
     mark_dirty(m, job ? job : wl);
+    if (job)
+        mark_children(m, job);
 }
 
 /* ---- decoding ---- */
@@ -200,10 +173,12 @@ static void forget_workload(struct manager *m, struct record *wl, const char *wh
     if (wl->holds)
         note_release(m, wl->uid, why);
     mark_queues_of(m, wl);
-    unindex(m, wl->owner_uid, wl);
+    unrelate(&m->by_owner, wl->owner_uid, wl);
     store_remove(&m->workloads, wl, manager_now(m));
-    if (job)
+    if (job) {
         mark_dirty(m, job);
+        mark_children(m, job);
+    }
 }
 
 void workload_seen(struct manager *m, const struct sl_json *object) {
@@ -220,13 +195,13 @@ void workload_seen(struct manager *m, const struct sl_json *object) {
         return;
     if (owner && (!wl->owner_uid || strcmp(owner, wl->owner_uid))) { /* taken from its job */
         struct record *job = store_by_uid(&m->jobs, owner);
-        unindex(m, owner, wl);
+        unrelate(&m->by_owner, owner, wl);
         if (job)
             mark_dirty(m, job);
     }
     mark_queues_of(m, wl);
     read_flags(m, wl, object);
-    index_owner(m, wl);
+    relate(&m->by_owner, wl->owner_uid, wl);
     feed_engine(m, wl);
     mark_pair(m, wl);
 }
@@ -250,6 +225,8 @@ void workload_gone(struct manager *m, const struct sl_json *object) {
 }
 
 void job_seen(struct manager *m, const struct sl_jobkind *kind, const struct sl_json *object) {
+    const struct record *known = store_by_uid(&m->jobs, sl_json_path_str(object, "metadata.uid", ""));
+    SL_AUTO_FREE char *owner = sl_xstrdup(known ? known->owner_uid : NULL);
     bool changed;
     struct record *job = store_put(&m->jobs, object, &changed);
     if (!job || !changed)
@@ -257,7 +234,8 @@ void job_seen(struct manager *m, const struct sl_jobkind *kind, const struct sl_
     job->kind = kind;
     if (!job->first_seen_ms)
         job->first_seen_ms = manager_now(m);
-    struct owned *o = owned_of(m, job->uid);
+    family_seen(m, job, object, owner);
+    const struct owned *o = owned_of(m, job->uid);
     for (size_t i = 0; o && i < o->n; i++)
         if (!o->items[i]->in_engine)
             feed_engine(m, o->items[i]); /* it looked like an orphan before */
@@ -269,8 +247,9 @@ void job_gone(struct manager *m, const struct sl_json *object) {
     if (!job)
         return;
     SL_AUTO_FREE char *uid = sl_xstrdup(job->uid);
+    family_gone(m, job);
     store_remove(&m->jobs, job, manager_now(m));
-    struct owned *o = owned_of(m, uid);
+    const struct owned *o = owned_of(m, uid);
     for (size_t i = o ? o->n : 0; i-- > 0;) {
         struct record *wl = o->items[i];
         bool last = o->n == 1;
@@ -414,25 +393,9 @@ static void create_workload(struct manager *m, struct record *job, const struct 
 
 /* ---- one look ---- */
 
-static bool is_managed(const struct manager *m, const struct record *job, const struct sl_json *tree) {
-    const struct namespace_info *n = sl_map_get(&m->namespaces, job->ns);
-    if (!n || !n->known || !n->managed)
-        return false;
-    const char *queue = sl_job_queue(tree);
-    if (!*queue && !m->cfg->manage_without_queue_name)
-        return false;
-    if (!job->owner_uid || job->left_behind)
-        return true;
-    struct record *parent = store_by_uid(&m->jobs, job->owner_uid); /* its quota is the ancestor's business */
-    if (!parent)
-        return true;
-    SL_AUTO_JSON *parent_tree = record_tree(parent);
-    return !(*sl_job_queue(parent_tree) || m->cfg->manage_without_queue_name);
-}
-
 /* Next write of a stop; true when one was sent or pods are still being waited for. */
-static bool stop_job(struct manager *m, struct record *job, const struct sl_json *tree, const struct sl_json *wl_tree,
-                     const char *why) {
+static bool stop_saying(struct manager *m, struct record *job, const struct sl_json *tree,
+                        const struct sl_json *wl_tree, const char *reason, const char *why) {
     struct sl_json *patch = NULL;
     enum sl_stop_step step = sl_job_stop_next(job->kind, tree, wl_tree, &patch);
     switch (step) {
@@ -440,7 +403,7 @@ static bool stop_job(struct manager *m, struct record *job, const struct sl_json
     case SL_STOP_WAIT: return true;
     case SL_STOP_SUSPEND: {
         struct write *w = send_patch(m, job, true, NULL, patch, "stop");
-        w->event_reason = sl_xstrdup("Stopped");
+        w->event_reason = sl_xstrdup(reason);
         w->event_note = sl_xstrdup(why);
         return true;
     }
@@ -448,6 +411,17 @@ static bool stop_job(struct manager *m, struct record *job, const struct sl_json
     case SL_STOP_RESTORE: send_patch(m, job, true, NULL, patch, "restore template"); return true;
     }
     return false;
+}
+
+static bool stop_job(struct manager *m, struct record *job, const struct sl_json *tree, const struct sl_json *wl_tree,
+                     const char *why) {
+    return stop_saying(m, job, tree, wl_tree, "Stopped", why);
+}
+
+static bool stop_without_workload(struct manager *m, struct record *job, const struct sl_json *tree) {
+    return stop_job(m, job, tree, NULL,
+                    sl_job_start_noted(tree) ? "Missing Workload; restoring pod templates as they were before the start"
+                                             : "Missing Workload; unable to restore pod templates");
 }
 
 static void start_job(struct manager *m, struct record *job, const struct sl_json *tree, struct record *wl,
@@ -681,7 +655,7 @@ static void look_at_left_behind(struct manager *m, const struct pair *p, const c
         sync_orphan(m, p->wl);
     else if (!p->wl->finished || prebuilt)
         reclaim(m, p->job, p->wl);
-    else if (!stop_job(m, p->job, p->tree, NULL, "Missing Workload; unable to restore pod templates"))
+    else if (!stop_without_workload(m, p->job, p->tree))
         send_delete(m, p->wl, false, "Background", NULL, NULL); /* has the name of the one that is made next */
 }
 
@@ -693,10 +667,23 @@ static struct record *nameless(const struct manager *m, const struct record *job
     return wl && !wl->owner_uid && !wl->gone ? wl : NULL;
 }
 
-static void look_at_job(struct manager *m, struct record *job, const struct sl_json *tree) {
+/* A child of a job that is not admitted: it stops, and what it holds itself goes back. */
+static void hold(struct manager *m, const struct pair *p, const struct standing *s) {
+    SL_AUTO_JSON *original = p->wl ? record_tree(p->wl) : NULL;
+    SL_AUTO_FREE char *why = s->too_deep ? sl_xstrdup("More than ten owners above the job, or a circle of them")
+                                         : sl_xprintf("Its ancestor job %s is not admitted", s->ancestor->name);
+    if (s->too_deep)
+        job_event(m, p->job, true, "JobNestingTooDeep", why);
+    if (stop_saying(m, p->job, p->tree, original, "Suspended", why) || !p->stopped || !p->wl || p->wl->finished)
+        return;
+    if (!drop_finalizer(m, p->wl, original))
+        send_delete(m, p->wl, false, "Background", NULL, NULL);
+}
+
+static void look_from(struct manager *m, struct record *job, const struct sl_json *tree, const struct standing *s) {
     struct pair p = {.job = job, .tree = tree, .message = ""};
     const char *prebuilt = job->kind->prebuilt ? sl_job_prebuilt(tree) : NULL;
-    struct owned *o = owned_of(m, job->uid);
+    const struct owned *o = owned_of(m, job->uid);
     for (size_t i = 0; o && i < o->n; i++) {
         struct record *wl = o->items[i];
         if (wl->busy)
@@ -707,7 +694,7 @@ static void look_at_job(struct manager *m, struct record *job, const struct sl_j
     p.finished = job->kind->finished(tree, &p.success, &p.message);
     p.suspended = job->kind->suspended(tree);
     p.stopped = p.suspended && job->kind->active_pods(tree) == 0;
-    bool managed = is_managed(m, job, tree);
+    bool managed = s->place != STANDING_NOWHERE;
     if (!p.suspended && !p.finished && managed &&
         sl_json_get(sl_json_path(tree, "metadata.annotations"), SL_ANNOTATION_STOPPING)) {
         SL_AUTO_JSON *original =
@@ -720,6 +707,14 @@ static void look_at_job(struct manager *m, struct record *job, const struct sl_j
         if (managed && !p.finished && stop_job(m, job, tree, ghost, "Workload is deleted"))
             return;
         forget_workload(m, p.wl, "deleted"); /* causes the next look */
+        return;
+    }
+    if (s->queue && !p.finished) {
+        inherit_queue(m, job, s->queue);
+        return;
+    }
+    if (s->place == STANDING_HELD && !p.finished) {
+        hold(m, &p, s);
         return;
     }
     if (!managed) {
@@ -742,7 +737,7 @@ static void look_at_job(struct manager *m, struct record *job, const struct sl_j
         return;
     }
     if (!p.wl) {
-        if (stop_job(m, job, tree, NULL, "Missing Workload; unable to restore pod templates"))
+        if (stop_without_workload(m, job, tree))
             return;
         if (p.stopped && !sl_json_path(tree, "metadata.deletionTimestamp"))
             create_workload(m, job, tree);
@@ -780,7 +775,17 @@ static void sync_job(struct manager *m, struct record *job) {
     if (job->busy)
         return;
     SL_AUTO_JSON *tree = record_tree(job);
-    look_at_job(m, job, tree);
+    struct standing s = standing_of(m, job, tree);
+    look_from(m, job, tree, &s);
+    standing_done(&s);
+}
+
+/* A Workload of nobody, to the jobs that wait for one of its name. True when one takes it. */
+static bool offer(struct manager *m, const struct record *wl) {
+    const struct owned *o = related(&m->by_wanted, wl->key);
+    for (size_t i = 0; o && i < o->n && !wl->busy; i++)
+        sync_job(m, o->items[i]);
+    return wl->busy;
 }
 
 void sync_record(struct manager *m, struct record *r) {
@@ -791,6 +796,6 @@ void sync_record(struct manager *m, struct record *r) {
     struct record *job = job_of(m, r);
     if (job)
         sync_job(m, job);
-    else
+    else if (!offer(m, r))
         sync_orphan(m, r);
 }

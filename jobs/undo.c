@@ -8,6 +8,7 @@
 #include "sluice/api/names.h"
 #include "sluice/base/buf.h"
 #include "sluice/base/mem.h"
+#include "sluice/jobs/jobkind.h"
 
 #define MAX_BYTES           16384
 #define MAX_KEYS            512
@@ -61,6 +62,11 @@ struct sl_json *sl_undo_read(const struct sl_json *job) {
         return undo;
     sl_json_unref(undo);
     return NULL;
+}
+
+bool sl_job_start_noted(const struct sl_json *job) {
+    SL_AUTO_JSON *undo = sl_undo_read(job);
+    return undo != NULL;
 }
 
 static bool has_key(const struct sl_json *list, const char *key) {

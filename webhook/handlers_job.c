@@ -25,7 +25,6 @@ struct job_review {
     const struct sl_snapshot *s;
     const struct sl_json *job, *template;
     const char *ns, *queue;
-    bool child;         /* its controller is of an enabled kind, which was looked at itself */
     bool default_queue; /* gets the queue named default */
     bool suspend;
     struct sl_gpu_use gpu;
@@ -33,16 +32,6 @@ struct job_review {
     const struct sl_flavor *flavors[MAX_CANDIDATES];
     size_t n_flavors;
 };
-
-static bool enabled_owner(const struct sl_snapshot *s, const struct sl_json *job) {
-    SL_JSON_ITEMS (sl_json_path(job, "metadata.ownerReferences"), e) {
-        if (!sl_json_get_bool(e.value, "controller", false))
-            continue;
-        const struct sl_jobkind *k = sl_jobkind_of(e.value);
-        return k && sl_snapshot_framework(s, k->integration);
-    }
-    return false;
-}
 
 static bool covers(const struct sl_resource_group *g, const char *const *resources, size_t n) {
     for (size_t i = 0; i < g->n_covered; i++)
@@ -167,15 +156,14 @@ void sl_mutate_job(const void *snapshot, const struct sl_json *request, struct s
     r.template = sl_json_path(r.job, "spec.template");
     r.ns = sl_request_namespace(request);
     r.queue = sl_job_queue(r.job);
-    r.child = enabled_owner(r.s, r.job);
     bool selected = sl_snapshot_ns_selected(r.s, r.ns);
-    if (!*r.queue && !r.child && selected && sl_snapshot_ns_has_default(r.s, r.ns)) {
+    if (!*r.queue && selected && sl_snapshot_ns_has_default(r.s, r.ns)) {
         r.default_queue = true;
         r.queue = SL_DEFAULT_LOCAL_QUEUE;
     }
-    bool managed = *r.queue ? true : !r.child && sl_snapshot_manages(r.s, r.ns, "");
+    bool managed = *r.queue || sl_snapshot_manages(r.s, r.ns, ""); /* a job that owns it does not pay for it */
     r.gpu = sl_gpu_scan(sl_snapshot_gpu_rules(r.s), r.template);
-    if (!managed && !(r.gpu.gpu && selected && !r.child))
+    if (!managed && !(r.gpu.gpu && selected))
         return; /* nobody's business */
     SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT;
     sl_builtin_check_numbers(r.job, &errors);
@@ -188,20 +176,18 @@ void sl_mutate_job(const void *snapshot, const struct sl_json *request, struct s
             reply, "namespace %s is not managed: the job names a queue, so it is suspended, but nobody will start it",
             r.ns);
 
-    struct sl_shm_plan plan = {.inject = false};
-    if (!r.child) {
-        const struct sl_localqueue *lq = *r.queue ? sl_snapshot_localqueue(r.s, r.ns, r.queue) : NULL;
-        const struct sl_clusterqueue *cq = lq ? sl_snapshot_clusterqueue(r.s, lq->cq) : NULL;
-        if (cq)
-            find_candidates(&r, cq);
-        SL_AUTO_JSON *texts = sl_json_new_array();
-        int64_t parallelism = sl_json_int(sl_json_path(r.job, "spec.parallelism"), 1);
-        sl_gpu_warnings(sl_snapshot_gpu_rules(r.s), r.template, parallelism, true, texts);
-        copy_warnings(reply, texts);
-        warn_in_queue(&r, reply);
-        plan_shm(&r, lq, cq, &plan);
-        copy_warnings(reply, plan.warnings);
-    }
+    struct sl_shm_plan plan;
+    const struct sl_localqueue *lq = *r.queue ? sl_snapshot_localqueue(r.s, r.ns, r.queue) : NULL;
+    const struct sl_clusterqueue *cq = lq ? sl_snapshot_clusterqueue(r.s, lq->cq) : NULL;
+    if (cq)
+        find_candidates(&r, cq);
+    SL_AUTO_JSON *texts = sl_json_new_array();
+    int64_t parallelism = sl_json_int(sl_json_path(r.job, "spec.parallelism"), 1);
+    sl_gpu_warnings(sl_snapshot_gpu_rules(r.s), r.template, parallelism, true, texts);
+    copy_warnings(reply, texts);
+    warn_in_queue(&r, reply);
+    plan_shm(&r, lq, cq, &plan);
+    copy_warnings(reply, plan.warnings);
     if (r.default_queue || r.suspend || plan.inject) {
         struct sl_json *after = mutated(&r, &plan);
         reply->patch = sl_patch_diff(r.job, after);

@@ -45,7 +45,8 @@ struct sl_jobkind {
      */
     int (*start_patch)(const struct sl_json *job, const struct sl_json *infos, struct sl_json **ret,
                        struct sl_err *err);
-    /* workload: whose podSets are the originals; NULL: leave the template alone. */
+    /* workload: whose podSets are the originals; NULL: what the start has noted on the job is taken back, and without a
+     * note the template is left alone. */
     enum sl_stop_step (*stop_next)(const struct sl_json *job, const struct sl_json *workload, struct sl_json **ret);
     /* The pod sets as they look in the running job: podSets of a Workload with infos applied; NULL when that conflicts.
      */
@@ -68,6 +69,8 @@ char *sl_job_workload_name(const char *kind, const char *group, const char *owne
 const char *sl_job_queue(const struct sl_json *job);    /* label queue-name; "" when absent */
 const char *sl_job_prebuilt(const struct sl_json *job); /* annotation first, label second; NULL when absent or empty */
 int32_t sl_job_max_exec(const struct sl_json *job);     /* label, 0: none or unreadable */
+/* The start has noted on the job what it put in, so that a stop can do without the Workload. */
+bool sl_job_start_noted(const struct sl_json *job);
 /* First pod set's template.spec.priorityClassName that is not empty, or NULL. */
 const char *sl_job_pod_priority_class(const struct sl_json *podsets);
 
