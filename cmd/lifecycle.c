@@ -169,19 +169,12 @@ static const char *condition_message(const struct step *s, const char *type) {
     return sl_json_get_str(cond(s->status, type), "message", "");
 }
 
-static bool ran_out_of_time(const char *evicted_reason) {
-    return !strcmp(evicted_reason, "DeactivatedDueToMaximumExecutionTimeExceeded");
-}
-
 static void unset_admitted(struct step *s) {
     if (!cond_true(s->status, SL_COND_ADMITTED))
         return;
     int64_t held_s = (s->f->now_ms - s->w->admitted.since_ms) / 1000;
-    if (ran_out_of_time(sl_json_get_str(cond(s->status, SL_COND_EVICTED), "reason", "")))
-        del_member(s, "accumulatedPastExecutionTimeSeconds"); /* reactivated, it has its whole time again */
-    else
-        set_member(s, "accumulatedPastExecutionTimeSeconds",
-                   sl_json_new_int(s->w->past_exec_s + (held_s > 0 ? held_s : 0)));
+    set_member(s, "accumulatedPastExecutionTimeSeconds",
+               sl_json_new_int(s->w->past_exec_s + (held_s > 0 ? held_s : 0)));
     bool unsatisfied = false;
     SL_JSON_ITEMS (sl_json_get(s->status, "admissionChecks"), c)
         unsatisfied |= strcmp(sl_json_get_str(c.value, "state", ""), "Ready") != 0;
@@ -251,7 +244,7 @@ static void requeue(struct step *s) {
     } else if (starts(why, "Deactivated") &&
                s->w->active) { /* the prefix, so that what we deactivated comes back too */
         condition(s, SL_COND_REQUEUED, true, "Reactivated", "The workload was reactivated");
-        if (ran_out_of_time(why))
+        if (!strcmp(why, "DeactivatedDueToMaximumExecutionTimeExceeded")) /* it has its whole time again */
             del_member(s, "accumulatedPastExecutionTimeSeconds");
     } else if (!strcmp(why, "ClusterQueueStopped") && s->f->cq_exists && s->f->cq_stop == SL_STOP_NONE) {
         condition(s, SL_COND_REQUEUED, true, "ClusterQueueRestarted",
