@@ -8,7 +8,7 @@
  *   Workload admitted        -> start the job
  *   Workload evicted, gone   -> stop the job, then give the quota back
  *
- * What becomes of a Workload whose job is gone is in orphan.c.
+ * What becomes of a Workload whose job is gone is in orphan.c, where a job owned by a job stands in family.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -82,6 +82,10 @@ static void check_job(const struct sl_json *in) {
     sl_job_equivalent(k, job, sl_json_get(in, "workload"), sl_json_get(in, "infos"));
     if (k->start_patch(job, sl_json_get(in, "infos"), &patch, NULL) < 0)
         return;
+    struct sl_json *alone = sl_json_merge_patch(sl_json_copy(job), patch);
+    stop(k, &alone, NULL); /* by the note of the start */
+    SL_ASSERT(k->suspended(alone) && !sl_job_start_noted(alone));
+    sl_json_unref(alone);
     struct sl_json *running = sl_json_merge_patch(sl_json_copy(job), patch);
     stop(k, &running, workload);
     SL_ASSERT(k->suspended(running));
