@@ -160,9 +160,30 @@ void standing_done(struct standing *s) {
     free(SL_TAKE(s->queue));
 }
 
-void inherit_queue(struct manager *m, struct record *job, const char *queue) {
+static void inherit_queue(struct manager *m, struct record *job, const char *queue) {
     SL_LOG(INFO, "job comes into the queue of its owner", SL_OBJ("job", job->ns, job->name), SL_STR("queue", queue));
     struct sl_json *body = sl_json_new_object();
     sl_json_set_str(sl_json_make_object(sl_json_make_object(body, "metadata"), "labels"), SL_LABEL_QUEUE_NAME, queue);
     send_patch(m, job, true, NULL, body, "queue of the owner");
+}
+
+void hold_child(struct manager *m, struct record *job, struct record *wl, const struct sl_json *tree,
+                const struct standing *s) {
+    bool held = s->place == STANDING_HELD;
+    SL_AUTO_JSON *original = wl ? record_tree(wl) : NULL;
+    SL_AUTO_FREE char *why = s->too_deep ? sl_xstrdup("More than ten owners above the job, or a circle of them")
+                             : held      ? sl_xprintf("Its ancestor job %s is not admitted", s->ancestor->name)
+                                         : sl_xprintf("It comes into queue %s, that of the job that owns it", s->queue);
+    if (s->too_deep)
+        job_event(m, job, true, "JobNestingTooDeep", why);
+    if (stop_saying(m, job, tree, original, "Suspended", why))
+        return;
+    if (held) /* also when it never ran: nothing else says what it waits for */
+        job_event(m, job, false, "Suspended", why);
+    if (job->kind->active_pods(tree) > 0)
+        return;
+    if (s->queue)
+        inherit_queue(m, job, s->queue);
+    else if (wl && !wl->finished && !drop_finalizer(m, wl, original))
+        send_delete(m, wl, false, "Background", NULL, NULL);
 }

@@ -133,6 +133,9 @@ void mark_pair(struct manager *m, struct record *wl); /* the Workload's job, or 
 void feed_engine(struct manager *m, struct record *wl);
 void feed_all(struct manager *m);
 void sync_record(struct manager *m, struct record *r);
+/* Next write of a stop; true when one was sent or pods are still being waited for. The event is said with the first. */
+bool stop_saying(struct manager *m, struct record *job, const struct sl_json *tree, const struct sl_json *wl_tree,
+                 const char *reason, const char *why);
 struct record *job_of(const struct manager *m,
                       const struct record *wl); /* the one it is or was made for, while known */
 /* The part of a look that concerns the Workload alone. True when a write was sent. */
@@ -168,7 +171,10 @@ struct standing {
 };
 struct standing standing_of(const struct manager *m, const struct record *job, const struct sl_json *tree);
 void standing_done(struct standing *s);
-void inherit_queue(struct manager *m, struct record *job, const char *queue); /* writes the label */
+/* Held, or without a queue under an owner that has one: it stops, what it holds itself goes back, and it comes into
+ * that queue. */
+void hold_child(struct manager *m, struct record *job, struct record *wl, const struct sl_json *tree,
+                const struct standing *s);
 
 /* orphan.c */
 bool known_owner(const struct sl_json *workload);                       /* owned by a kind of job that we run */

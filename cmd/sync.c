@@ -393,9 +393,8 @@ static void create_workload(struct manager *m, struct record *job, const struct 
 
 /* ---- one look ---- */
 
-/* Next write of a stop; true when one was sent or pods are still being waited for. */
-static bool stop_saying(struct manager *m, struct record *job, const struct sl_json *tree,
-                        const struct sl_json *wl_tree, const char *reason, const char *why) {
+bool stop_saying(struct manager *m, struct record *job, const struct sl_json *tree, const struct sl_json *wl_tree,
+                 const char *reason, const char *why) {
     struct sl_json *patch = NULL;
     enum sl_stop_step step = sl_job_stop_next(job->kind, tree, wl_tree, &patch);
     switch (step) {
@@ -667,19 +666,6 @@ static struct record *nameless(const struct manager *m, const struct record *job
     return wl && !wl->owner_uid && !wl->gone ? wl : NULL;
 }
 
-/* A child of a job that is not admitted: it stops, and what it holds itself goes back. */
-static void hold(struct manager *m, const struct pair *p, const struct standing *s) {
-    SL_AUTO_JSON *original = p->wl ? record_tree(p->wl) : NULL;
-    SL_AUTO_FREE char *why = s->too_deep ? sl_xstrdup("More than ten owners above the job, or a circle of them")
-                                         : sl_xprintf("Its ancestor job %s is not admitted", s->ancestor->name);
-    if (s->too_deep)
-        job_event(m, p->job, true, "JobNestingTooDeep", why);
-    if (stop_saying(m, p->job, p->tree, original, "Suspended", why) || !p->stopped || !p->wl || p->wl->finished)
-        return;
-    if (!drop_finalizer(m, p->wl, original))
-        send_delete(m, p->wl, false, "Background", NULL, NULL);
-}
-
 static void look_from(struct manager *m, struct record *job, const struct sl_json *tree, const struct standing *s) {
     struct pair p = {.job = job, .tree = tree, .message = ""};
     const char *prebuilt = job->kind->prebuilt ? sl_job_prebuilt(tree) : NULL;
@@ -709,12 +695,8 @@ static void look_from(struct manager *m, struct record *job, const struct sl_jso
         forget_workload(m, p.wl, "deleted"); /* causes the next look */
         return;
     }
-    if (s->queue && !p.finished) {
-        inherit_queue(m, job, s->queue);
-        return;
-    }
-    if (s->place == STANDING_HELD && !p.finished) {
-        hold(m, &p, s);
+    if (!p.finished && (s->place == STANDING_HELD || s->queue)) {
+        hold_child(m, job, p.wl, tree, s);
         return;
     }
     if (!managed) {
