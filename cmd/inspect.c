@@ -141,6 +141,22 @@ static void print_explanation(const struct sl_json *x) {
         printf("\nSmallest change that would admit it: %s\n", change);
 }
 
+/* An observer has only seen objects: why something waits is found by trying. What a pass would do is not done. NULL
+ * when the Workload neither waits nor holds quota. */
+static struct sl_json *explanation(const struct eyes *e, const char *uid) {
+    const struct sl_engine *engine = sl_manager_engine(e->manager);
+    bool held = sl_engine_holds_quota(engine, uid);
+    if (e->live)
+        sl_manager_consider(e->manager);
+    struct sl_json *x = sl_engine_explain(engine, uid);
+    if (x && !held && sl_engine_holds_quota(engine, uid)) {
+        sl_json_set_str(x, "state", "Pending");
+        sl_json_set_str(x, "message", "It fits now: the next pass of a running manager admits it");
+        sl_json_del(x, "holds");
+    }
+    return x;
+}
+
 int sl_cmd_explain(int argc, char **argv) {
     const char *ns = "default", *kubeconfig = NULL, *config = NULL, *simulate = NULL, *output = "text";
     const struct sl_option options[] = {{"namespace", 'n', &ns, NULL},  {"kubeconfig", 0, &kubeconfig, NULL},
@@ -162,7 +178,7 @@ int sl_cmd_explain(int argc, char **argv) {
     code = open_eyes(&e, "explain", json, kubeconfig, config, simulate);
     if (!code) {
         SL_AUTO_FREE char *uid = sl_manager_find(e.manager, ns, args[0]);
-        SL_AUTO_JSON *x = uid ? sl_engine_explain(sl_manager_engine(e.manager), uid) : NULL;
+        SL_AUTO_JSON *x = uid ? explanation(&e, uid) : NULL;
         if (!x) {
             SL_AUTO_FREE char *why =
                 uid ? sl_xprintf("Workload %s in namespace %s neither waits nor holds quota", args[0], ns)

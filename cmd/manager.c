@@ -546,6 +546,12 @@ bool sl_manager_leading(const struct manager *m) {
 struct sl_snapshot_box *sl_manager_snapshots(struct manager *m) {
     return m->box;
 }
+void sl_manager_consider(struct manager *m) {
+    struct sl_decisions d;
+    sl_engine_run(m->engine, manager_now(m), 0, &d, NULL);
+    sl_decisions_done(&d);
+}
+
 const struct sl_engine *sl_manager_engine(const struct manager *m) {
     return m->engine;
 }

@@ -1,7 +1,11 @@
 """Faults that users of such systems have reported, as the smallest sequence of objects that shows each, with the right outcome."""
+import signal
+import subprocess
+
 import pytest
 from kubernetes.client.exceptions import ApiException
 
+import manager as managers
 from support import GPU, condition, is_true, message, number, set_phase, steady, until
 
 pytestmark = pytest.mark.usefixtures("manager")
@@ -188,3 +192,26 @@ def test_a_lender_that_is_gone_lends_nothing(kube, space):
     space.submit("late", "poor")
     space.waiting("late")
     steady(lambda: space.job("late")["spec"]["suspend"], "held")
+
+
+def test_explain_of_a_live_cluster_says_what_the_condition_says(cluster, space, manager):
+    """an observer that never admitted anything knows why something waits, and what would be let go"""
+    def explain(name):
+        with cluster.inside():
+            return subprocess.run([managers.BINARY, "explain", "-n", space.ns, "job/" + name, "--kubeconfig", cluster.kubeconfig], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    space.cpu_queue("q", 1)
+    space.submit("runs", "q")
+    space.admitted("runs")
+    space.submit("first", "q")
+    words = until(lambda: (lambda c: c and "held by" in c["message"] and c["message"])(space.waiting("first")), "the whole reason")
+    p = explain("first")
+    assert p.returncode == 0 and words.splitlines()[0] in p.stdout and "held by" in p.stdout, (words, p.stdout)
+    manager.part()
+    manager.kill(signal.SIGKILL)
+    try:
+        space.kube.batch.delete_namespaced_job("runs", space.ns, propagation_policy="Background")
+        until(lambda: len(space.kube.list("workloads", space.ns)) == 1, "its Workload is collected")
+        assert "It fits now" in explain("first").stdout
+    finally:
+        manager.start().join()
+    space.admitted("first")

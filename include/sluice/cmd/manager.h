@@ -39,6 +39,9 @@ void sl_manager_retire(struct manager *m);
 void sl_manager_free(struct manager *m); /* after its cluster was freed, which answers everything that is under way */
 struct sl_snapshot_box *sl_manager_snapshots(struct manager *m);
 const struct sl_engine *sl_manager_engine(const struct manager *m); /* for explanations */
+/* A pass of an observer: the engine tries everything, and nothing is written. What would be admitted counts as holding
+ * quota from then on. */
+void sl_manager_consider(struct manager *m);
 
 /* uid of the Workload of that name, or of the job named "job/NAME"; owned, NULL when there is none. */
 char *sl_manager_find(const struct manager *m, const char *ns, const char *name);
