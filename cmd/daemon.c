@@ -171,9 +171,15 @@ int sl_cmd_manager(int argc, char **argv) {
         return SL_EXIT_USAGE;
     }
     static const char *const levels[] = {"error", "warn", "info", "debug"};
-    for (int i = 0; level && i < 4; i++)
-        if (!strcmp(level, levels[i]))
-            sl_log_set_level((enum sl_log_level)i);
+    int at = SL_LOG_INFO;
+    if (level)
+        for (at = 0; at < 4 && strcmp(level, levels[at]) != 0;)
+            at++;
+    if (at == 4) {
+        fprintf(stderr, "sluice manager: --log-level must be error, warn, info or debug\n");
+        return SL_EXIT_USAGE;
+    }
+    sl_log_set_level((enum sl_log_level)at);
 
     struct sl_config config;
     struct sl_json *document = NULL;
@@ -272,6 +278,10 @@ int sl_cmd_manager(int argc, char **argv) {
                                           .payload = d.scrapers},
              &d.metrics, &err)))
         return fail("metrics server", &err);
+    for (size_t i = 0; i < config.frameworks.n; i++)
+        if (strcmp(config.frameworks.items[i], "batch/job") != 0)
+            SL_LOG(WARN, "this kind of job is configured and not supported: nobody holds or queues it",
+                   SL_STR("framework", config.frameworks.items[i]));
     SL_LOG(INFO, "started", SL_STR("version", SL_VERSION), SL_STR("identity", id),
            SL_I64("webhook_port", sl_server_port(d.server)),
            SL_I64("health_port", d.health ? sl_probes_port(d.health) : -1),

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "ask.h"
 #include "simulate.h"
 #include "sluice/api/quantity.h"
 #include "sluice/base/clock.h"
@@ -17,10 +19,12 @@
 #include "sluice/cmd/command.h"
 #include "sluice/cmd/config.h"
 #include "sluice/cmd/manifests.h"
+#include "sluice/cmd/resources.h"
 #include "sluice/kube/client.h"
 #include "sluice/quota/ledger/ledger.h"
 
-#define SYNC_LIMIT_MS 30000
+#define ANSWER_LIMIT_MS 10000
+#define SYNC_LIMIT_MS   30000
 
 struct eyes {
     struct sl_config config;
@@ -29,6 +33,24 @@ struct eyes {
     struct sl_cluster *live; /* otherwise */
     struct manager *manager;
 };
+
+/* Whether everything may be read, before it is waited for: who is not allowed to, or talks to nobody, hears so at once.
+ */
+static int may_read(struct sl_cluster *c, struct sl_err *err) {
+    int64_t by = sl_now_mono_ms() + ANSWER_LIMIT_MS;
+    for (size_t i = 0; i < SL_WATCHED__COUNT; i++) {
+        struct sl_request request = {
+            .verb = SL_LIST, .resource = &sl_watched[i], .query = "limit=1", .lane = SL_LANE_STATUS};
+        struct sl_json *list = NULL;
+        int rc = ask_cluster(c, request, by, &list, err);
+        sl_json_unref(list);
+        if (rc && rc != SL_NOT_FOUND) {
+            sl_err_wrap(err, "reading %s", sl_watched[i].plural);
+            return rc;
+        }
+    }
+    return 0;
+}
 
 static int open_eyes(struct eyes *e, const char *verb, bool json, const char *kubeconfig, const char *config_path,
                      const char *simulate) {
@@ -66,6 +88,8 @@ static int open_eyes(struct eyes *e, const char *verb, bool json, const char *ku
     if (!kubeconfig)
         kubeconfig = getenv("KUBECONFIG");
     int rc = sl_client_new(&(struct sl_client_options){.kubeconfig = kubeconfig}, &e->live, &err);
+    if (!rc)
+        rc = may_read(e->live, &err);
     if (!rc)
         rc = sl_manager_new(
             &(struct sl_manager_options){
@@ -157,6 +181,35 @@ static struct sl_json *explanation(const struct eyes *e, const char *uid) {
     return x;
 }
 
+/* "job/NAME" or the name of a Workload, of what people write when they are used to kubectl. Owned. */
+static char *plain_name(const char *name) {
+    static const char *const jobs[] = {"job", "jobs", "job.batch", "jobs.batch"};
+    static const char *const workloads[] = {"workload", "workloads", "wl", "workload.kueue.x-k8s.io",
+                                            "workloads.kueue.x-k8s.io"};
+    const char *slash = strchr(name, '/');
+    SL_AUTO_FREE char *kind = slash ? sl_xstrndup(name, (size_t)(slash - name)) : NULL;
+    for (size_t i = 0; slash && i < SL_COUNT(jobs); i++)
+        if (!strcasecmp(kind, jobs[i]))
+            return sl_xprintf("job%s", slash);
+    for (size_t i = 0; slash && i < SL_COUNT(workloads); i++)
+        if (!strcasecmp(kind, workloads[i]))
+            return sl_xstrdup(slash + 1);
+    return sl_xstrdup(name);
+}
+
+/* Why there is nothing to explain. Owned. */
+static char *nothing_to_explain(const struct eyes *e, const char *ns, const char *name, bool found) {
+    bool job = !strncmp(name, "job/", 4);
+    if (found)
+        return sl_xprintf("Workload %s in namespace %s neither waits nor holds quota", name, ns);
+    char *why = job ? sl_manager_without_workload(e->manager, ns, name + 4) : NULL;
+    if (why)
+        return why;
+    return job ? sl_xprintf("no Job %s in namespace %s (-n names another)", name + 4, ns)
+               : sl_xprintf("no Workload %s in namespace %s (-n names another, job/%s looks for a Job)", name, ns,
+                            name);
+}
+
 int sl_cmd_explain(int argc, char **argv) {
     const char *ns = "default", *kubeconfig = NULL, *config = NULL, *simulate = NULL, *output = "text";
     const struct sl_option options[] = {{"namespace", 'n', &ns, NULL},  {"kubeconfig", 0, &kubeconfig, NULL},
@@ -177,15 +230,11 @@ int sl_cmd_explain(int argc, char **argv) {
     bool json = !strcmp(output, "json");
     code = open_eyes(&e, "explain", json, kubeconfig, config, simulate);
     if (!code) {
-        SL_AUTO_FREE char *uid = sl_manager_find(e.manager, ns, args[0]);
+        SL_AUTO_FREE char *name = plain_name(args[0]);
+        SL_AUTO_FREE char *uid = sl_manager_find(e.manager, ns, name);
         SL_AUTO_JSON *x = uid ? explanation(&e, uid) : NULL;
         if (!x) {
-            SL_AUTO_FREE char *why =
-                uid ? sl_xprintf("Workload %s in namespace %s neither waits nor holds quota", args[0], ns)
-                : !strncmp(args[0], "job/", 4)
-                    ? sl_xprintf("no Job %s with a Workload in namespace %s (-n names another)", args[0] + 4, ns)
-                    : sl_xprintf("no Workload %s in namespace %s (-n names another, job/%s looks for a Job)", args[0],
-                                 ns, args[0]);
+            SL_AUTO_FREE char *why = nothing_to_explain(&e, ns, name, uid != NULL);
             sl_cmd_error("explain", json, why);
             code = SL_EXIT_WRONG;
         } else if (json) {

@@ -588,6 +588,36 @@ char *sl_manager_find(const struct manager *m, const char *ns, const char *name)
     return o && o->n ? sl_xstrdup(o->items[0]->uid) : NULL;
 }
 
+char *sl_manager_without_workload(const struct manager *m, const char *ns, const char *name) {
+    const struct record *job = store_get(&m->jobs, ns, name);
+    if (!job)
+        return NULL;
+    SL_AUTO_JSON *tree = record_tree(job), *wl = NULL;
+    struct sl_err err = SL_ERR_INIT;
+    struct standing s = standing_of(m, job, tree);
+    const struct namespace_info *n = sl_map_get(&m->namespaces, ns);
+    bool success;
+    const char *message;
+    char *why;
+    if (job->kind->finished(tree, &success, &message))
+        why = sl_xprintf("%s %s has finished", job->kind->kind, name);
+    else if (s.place == STANDING_HELD)
+        why = s.ancestor ? sl_xprintf("%s %s is held: its ancestor job %s is not admitted", job->kind->kind, name,
+                                      s.ancestor->name)
+                         : sl_xprintf("%s %s is held: too many owners above it", job->kind->kind, name);
+    else if (n && n->known && !n->managed)
+        why = sl_xprintf("%s %s is in a namespace that is not managed: it is not queued", job->kind->kind, name);
+    else if (s.place == STANDING_NOWHERE)
+        why = sl_xprintf("%s %s names no LocalQueue (label %s): it is not queued", job->kind->kind, name,
+                         SL_LABEL_QUEUE_NAME);
+    else if (compose_workload(m, job, tree, &wl, &err))
+        why = sl_xprintf("%s %s has no Workload: %s", job->kind->kind, name, err.text);
+    else
+        why = sl_xprintf("%s %s has no Workload yet", job->kind->kind, name);
+    standing_done(&s);
+    return why;
+}
+
 struct sl_json *sl_manager_queues(const struct manager *m) {
     struct sl_json *list = sl_json_new_array();
     SL_AUTO_FREE const char **names = sl_map_sorted_keys(&m->cqs);

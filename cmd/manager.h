@@ -136,6 +136,9 @@ void sync_record(struct manager *m, struct record *r);
 /* Next write of a stop; true when one was sent or pods are still being waited for. The event is said with the first. */
 bool stop_saying(struct manager *m, struct record *job, const struct sl_json *tree, const struct sl_json *wl_tree,
                  const char *reason, const char *why);
+/* The Workload that the job is to have (owned), or why there can be none. */
+SL_MUST int compose_workload(const struct manager *m, const struct record *job, const struct sl_json *tree,
+                             struct sl_json **ret, struct sl_err *err);
 struct record *job_of(const struct manager *m,
                       const struct record *wl); /* the one it is or was made for, while known */
 /* The part of a look that concerns the Workload alone. True when a write was sent. */

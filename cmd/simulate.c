@@ -357,7 +357,8 @@ static void on_workload(void *payload, const struct sl_watch_event *e) {
     }
     free(SL_TAKE(a->told_admitted));
     const char *why = sl_json_get_str(sl_condition_of(e->object, SL_COND_QUOTA_RESERVED), "message", NULL);
-    if (why && !a->evicted && (!a->told_waiting || strcmp(a->told_waiting, why))) {
+    const char *evicted = sl_json_get_str(sl_condition_of(e->object, SL_COND_EVICTED), "message", "");
+    if (why && !(a->evicted && !strcmp(why, evicted)) && (!a->told_waiting || strcmp(a->told_waiting, why))) {
         tell(st, ns, name, "waits", why);
         free(a->told_waiting);
         a->told_waiting = sl_xstrdup(why);

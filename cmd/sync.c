@@ -345,6 +345,25 @@ static void created(void *payload, const struct sl_reply *reply) {
     write_free(w);
 }
 
+int compose_workload(const struct manager *m, const struct record *job, const struct sl_json *tree,
+                     struct sl_json **ret, struct sl_err *err) {
+    SL_AUTO_JSON *podsets = NULL;
+    int rc = job->kind->podsets(tree, &podsets, err);
+    if (rc)
+        return rc;
+    struct resolved_priority p = resolve_priority(m, tree, podsets);
+    if (p.missing)
+        return sl_err_set(err, SL_NOT_FOUND, "%s %s does not exist; the job waits until it does",
+                          p.pod_class ? "PriorityClass" : "WorkloadPriorityClass", p.class_name);
+    struct sl_job_workload_input in = {.kind = job->kind,
+                                       .job = tree,
+                                       .label_keys_to_copy = m->label_keys,
+                                       .priority_class = p.class_name,
+                                       .pod_priority_class = p.pod_class,
+                                       .priority = p.value};
+    return sl_job_workload(&in, ret, err);
+}
+
 static void create_workload(struct manager *m, struct record *job, const struct sl_json *tree) {
     if (job->created_ms &&
         manager_now(m) <
@@ -352,29 +371,11 @@ static void create_workload(struct manager *m, struct record *job, const struct 
         set_deadline(m, job, job->created_ms + CREATE_GAP_MS);
         return;
     }
-    SL_AUTO_JSON *podsets = NULL;
-    struct sl_err err = SL_ERR_INIT;
-    if (job->kind->podsets(tree, &podsets, &err)) {
-        job_event(m, job, true, "ErrWorkloadCompose", err.text);
-        return;
-    }
-    struct resolved_priority p = resolve_priority(m, tree, podsets);
-    if (p.missing) {
-        SL_AUTO_FREE char *note = sl_xprintf("%s %s does not exist; the job waits until it does",
-                                             p.pod_class ? "PriorityClass" : "WorkloadPriorityClass", p.class_name);
-        job_event(m, job, true, "ErrWorkloadCompose", note);
-        return; /* the class's arrival causes the next look */
-    }
     struct sl_json *wl = NULL;
-    struct sl_job_workload_input in = {.kind = job->kind,
-                                       .job = tree,
-                                       .label_keys_to_copy = m->label_keys,
-                                       .priority_class = p.class_name,
-                                       .pod_priority_class = p.pod_class,
-                                       .priority = p.value};
-    if (sl_job_workload(&in, &wl, &err)) {
+    struct sl_err err = SL_ERR_INIT;
+    if (compose_workload(m, job, tree, &wl, &err)) {
         job_event(m, job, true, "ErrWorkloadCompose", err.text);
-        return;
+        return; /* what is missing causes the next look when it arrives */
     }
     struct write *w = sl_xalloc(sizeof *w);
     *w = (struct write){.m = m, .uid = sl_xstrdup(job->uid), .job = true, .what = "create workload"};

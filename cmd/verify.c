@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask.h"
 #include "sluice/base/clock.h"
 #include "sluice/base/log.h"
 #include "sluice/base/mem.h"
@@ -15,7 +16,8 @@
 #include "sluice/webhook/certs.h"
 #include "sluice/webhook/pki.h"
 
-#define PAUSE_MS 1000
+#define PAUSE_MS      1000
+#define SHORT_LOOK_MS 5000 /* what one look may take, however short the limit is */
 
 static const struct sl_resource leases = {"coordination.k8s.io", "v1", "leases", "Lease", true};
 static const struct sl_resource secrets = {"", "v1", "secrets", "Secret", true};
@@ -32,43 +34,22 @@ struct place {
     struct sl_cluster *c;
     const char *ns, *lease, *service, *secret, *mutating, *validating;
     struct sl_buf *report;
-    char *bundle; /* base64, as the first that carries it says; owned */
+    char *bundle;      /* base64, as the first that carries it says; owned */
+    int64_t answer_by; /* mono: no answer is waited for any longer */
     bool wrong;
 };
 
-struct answer {
-    bool done;
-    struct sl_json *object;
-    char *text;
-};
-
-static void have(void *payload, const struct sl_reply *reply) {
-    struct answer *a = payload;
-    a->done = true;
-    if (reply->code)
-        a->text = sl_xstrdup(reply->text);
-    else
-        a->object = sl_json_ref(reply->object);
-}
-
 /* The object (owned), or NULL and a line in the report. */
 static struct sl_json *get(struct place *p, const struct sl_resource *r, const char *name) {
-    struct answer a = {0};
-    sl_cluster_send(p->c, &(struct sl_request){.verb = SL_GET,
-                                               .resource = r,
-                                               .ns = r->namespaced ? p->ns : NULL,
-                                               .name = name,
-                                               .lane = SL_LANE_STATUS,
-                                               .done = have,
-                                               .payload = &a});
-    while (!a.done) /* every request is answered, with TIMEOUT at the latest */
-        sl_cluster_step(p->c, 100);
-    if (!a.object) {
-        sl_buf_printf(p->report, "wrong: %s %s: %s\n", r->kind, name, a.text);
+    struct sl_err err = SL_ERR_INIT;
+    struct sl_json *object = NULL;
+    struct sl_request request = {
+        .verb = SL_GET, .resource = r, .ns = r->namespaced ? p->ns : NULL, .name = name, .lane = SL_LANE_STATUS};
+    if (ask_cluster(p->c, request, p->answer_by, &object, &err)) {
+        sl_buf_printf(p->report, "wrong: %s %s: %s\n", r->kind, name, err.text);
         p->wrong = true;
     }
-    free(a.text);
-    return a.object;
+    return object;
 }
 
 static void say(struct place *p, bool right, const char *what, const char *name, const char *detail) {
@@ -195,6 +176,7 @@ int sl_cmd_verify(int argc, char **argv) {
         return SL_EXIT_FAILED;
     }
     int64_t until = sl_now_mono_ms() + limit_ms;
+    p.answer_by = limit_ms < SHORT_LOOK_MS ? sl_now_mono_ms() + SHORT_LOOK_MS : until;
     bool right;
     while (!(right = look(&p)) && sl_now_mono_ms() < until)
         for (int64_t pause = sl_now_mono_ms() + PAUSE_MS; sl_now_mono_ms() < pause;)

@@ -45,6 +45,8 @@ void sl_manager_consider(struct manager *m);
 
 /* uid of the Workload of that name, or of the job named "job/NAME"; owned, NULL when there is none. */
 char *sl_manager_find(const struct manager *m, const char *ns, const char *name);
+/* Why the job of that name has no Workload, in words; owned, NULL when there is no such job. */
+char *sl_manager_without_workload(const struct manager *m, const char *ns, const char *job);
 /* Every ClusterQueue with its numbers:
  * [{"name","active","pending","reserving","admitted","quota":[{"flavor","resource","nominal","used","borrowed"}]}];
  * owned. */

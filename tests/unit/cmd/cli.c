@@ -92,7 +92,7 @@ static void a_wait_is_explained(void **state) {
     assert_said(": 4 (ClusterQueue vision)\n");
     assert_null(strchr(said, '{')); /* words, no JSON */
     assert_int_equal(RUN(sl_cmd_explain, "job/evaluate", "--simulate", "examples/quickstart"), SL_EXIT_WRONG);
-    assert_said("no Job evaluate with a Workload in namespace default (-n names another)");
+    assert_said("no Job evaluate in namespace default (-n names another)");
     assert_int_equal(RUN(sl_cmd_explain, "job/ablation", "--simulate", "examples/gpu-pools", "-n", "training"),
                      SL_EXIT_OK);
     assert_said("flavor gpu-train");
@@ -106,6 +106,65 @@ static void a_pipe_in_a_folder_is_not_waited_for(void **state) {
     assert_int_equal(RUN(sl_cmd_lint, folder), SL_EXIT_WRONG); /* else it would hang here */
     assert_said("no manifests here");
     assert_int_equal(unlink(pipe_path) | unlink(link_path), 0);
+}
+
+/* What the README shows of a story is what is told. */
+static void the_readme_tells_the_story_as_it_is(void **state) {
+    (void)state;
+    assert_int_equal(RUN(sl_cmd_simulate, "examples/quickstart"), SL_EXIT_OK);
+    FILE *f = fopen("README.md", "r");
+    assert_non_null(f);
+    char line[1024];
+    bool shown = false;
+    int compared = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (shown && !strncmp(line, "```", 3))
+            break;
+        if (shown && strcmp(line, "   ...\n") != 0) {
+            assert_said(line);
+            compared++;
+        }
+        shown |= !strcmp(line, "$ build/sluice simulate examples/quickstart\n");
+    }
+    fclose(f);
+    assert_true(compared > 3);
+}
+
+static void jobs_without_a_workload_are_explained(void **state) {
+    (void)state;
+    const char *const text =
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: lonely, namespace: ns}\nspec: {template: {spec: "
+        "{restartPolicy: "
+        "Never, containers: [{name: c, image: x}]}}}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: proud, "
+        "namespace: ns, labels: {kueue.x-k8s.io/queue-name: q, kueue.x-k8s.io/priority-class: nosuch}}\nspec: "
+        "{template: "
+        "{spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}\n";
+    static const char *const rows[][2] = {
+        {"job/lonely", "Job lonely names no LocalQueue (label kueue.x-k8s.io/queue-name): it is not queued"},
+        {"jobs.batch/lonely", "Job lonely names no LocalQueue"},
+        {"Job/proud", "Job proud has no Workload: WorkloadPriorityClass nosuch does not exist"},
+        {"job/nobody", "no Job nobody in namespace ns (-n names another)"},
+        {"workload/nobody", "no Workload nobody in namespace ns"},
+    };
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        const char *const with[] = {"-n", "ns", rows[i][0], "--simulate", NULL};
+        assert_int_equal(run_on_with(sl_cmd_explain, with, "a.yaml", text), SL_EXIT_WRONG);
+        assert_said(rows[i][1]);
+    }
+}
+
+static void nobody_there_is_said_soon(void **state) {
+    (void)state;
+    const char *const config =
+        "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: "
+        "a, "
+        "user: {token: x}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\ncurrent-context: a\n";
+    const char *const verify[] = {"--timeout", "1s", "--kubeconfig", NULL}, *const status[] = {"--kubeconfig", NULL};
+    assert_int_equal(run_on_with(sl_cmd_verify, verify, "kubeconfig", config), SL_EXIT_WRONG);
+    assert_said("wrong: Lease c1f6bfd2.kueue.x-k8s.io: the API server did not answer in time");
+    assert_int_equal(run_on_with(sl_cmd_status, status, "kubeconfig", config), SL_EXIT_FAILED);
+    assert_said("sluice status: reading ");
+    assert_said("did not answer in time");
 }
 
 static void history_tells_gpu_hours(void **state) {
@@ -151,11 +210,18 @@ static void history_tells_gpu_hours(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_use_names_the_mistake), cmocka_unit_test(what_cannot_be_played),
-        cmocka_unit_test(other_kinds_are_passed_over), cmocka_unit_test(a_manifest_without_kind_or_version_is_wrong),
-        cmocka_unit_test(every_wrong_field_is_named),  cmocka_unit_test(the_quick_start_is_told),
-        cmocka_unit_test(a_wait_is_explained),         cmocka_unit_test(a_pipe_in_a_folder_is_not_waited_for),
+        cmocka_unit_test(wrong_use_names_the_mistake),
+        cmocka_unit_test(what_cannot_be_played),
+        cmocka_unit_test(other_kinds_are_passed_over),
+        cmocka_unit_test(a_manifest_without_kind_or_version_is_wrong),
+        cmocka_unit_test(every_wrong_field_is_named),
+        cmocka_unit_test(the_quick_start_is_told),
+        cmocka_unit_test(a_wait_is_explained),
+        cmocka_unit_test(a_pipe_in_a_folder_is_not_waited_for),
         cmocka_unit_test(history_tells_gpu_hours),
+        cmocka_unit_test(the_readme_tells_the_story_as_it_is),
+        cmocka_unit_test(jobs_without_a_workload_are_explained),
+        cmocka_unit_test(nobody_there_is_said_soon),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
