@@ -514,11 +514,12 @@ int sl_cmd_simulate(int argc, char **argv) {
     if (!rc && !manifests.n)
         rc = sl_err_set(&err, SL_INVALID, "%s: nothing to play: no manifests here", args[0]);
     struct story story = {.json = json};
-    if (!rc)
+    bool loaded = !rc;
+    if (loaded)
         rc = simulation_init(&story.sim, &config, document, run_ms, &err);
     if (rc) {
         sl_cmd_error("simulate", json, err.text);
-        code = rc == SL_INVALID ? SL_EXIT_WRONG : SL_EXIT_FAILED;
+        code = rc == SL_INVALID && !loaded ? SL_EXIT_WRONG : SL_EXIT_FAILED; /* a wrong configuration fails */
     } else {
         sl_cluster_watch(story.sim.cluster, &sl_watched[SL_WATCHED_JOBS], &(struct sl_watch_options){0}, on_job,
                          &story);
