@@ -114,6 +114,21 @@ static void check_job_name(const struct sl_json *object, struct sl_fielderrs *er
                            "label is recommended: must not contain dots");
 }
 
+static void check_job_pods(const struct sl_json *object, struct sl_fielderrs *errors) {
+    const struct sl_path *path = SL_PATH(SL_PATH(SL_PATH(NULL, "spec"), "template"), "spec");
+    const struct sl_json *pod = sl_json_path(object, "spec.template.spec"), *policy = sl_json_get(pod, "restartPolicy");
+    if (!sl_json_is_object(pod))
+        return;
+    sl_check_container_names(pod, path, errors);
+    sl_check_container_amounts(pod, path, errors);
+    /* "Always" is what a pod has that names none, and a Job's pods must come to an end */
+    const char *text = sl_json_str(policy, "");
+    if ((sl_json_is_null(policy) || sl_json_type(policy) == SL_JSON_STRING) && strcmp(text, "OnFailure") &&
+        strcmp(text, "Never"))
+        sl_fielderr_add(errors, SL_FE_REQUIRED, SL_PATH(path, "restartPolicy"), NULL,
+                        "valid values: \"OnFailure\", \"Never\"");
+}
+
 void sl_builtin_validate(const struct sl_json *object, struct sl_fielderrs *errors, struct sl_fielderrs *warnings) {
     size_t row = row_of(object);
     const char *version = sl_json_get_str(object, "apiVersion", "");
@@ -134,8 +149,7 @@ void sl_builtin_validate(const struct sl_json *object, struct sl_fielderrs *erro
                            "must be a DNS label (lower case letters, digits and '-', at most 63)");
     if (kinds[row].fields == job) {
         check_job_name(object, errors, warnings);
-        sl_check_container_names(sl_json_path(object, "spec.template.spec"),
-                                 SL_PATH(SL_PATH(SL_PATH(NULL, "spec"), "template"), "spec"), errors);
+        check_job_pods(object, errors);
     }
 }
 

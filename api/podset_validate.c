@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "sluice/api/quantity.h"
 #include "sluice/api/validate.h"
 #include "sluice/base/map.h"
 #include "sluice/base/mem.h"
@@ -172,6 +173,74 @@ void sl_check_container_names(const struct sl_json *pod_spec, const struct sl_pa
                 sl_map_set(&names, text, &names);
         }
     sl_map_done(&names, NULL);
+}
+
+/* ---- what only the API server checks, of pods of its own kinds ---- */
+
+/* Of Kubernetes itself: a name without a domain, or with one of its own. */
+static bool is_native(const char *resource) {
+    return !strchr(resource, '/') || strstr(resource, "kubernetes.io/");
+}
+
+static bool may_overcommit(const char *resource) {
+    return is_native(resource) && strncmp(resource, "hugepages-", strlen("hugepages-")) != 0;
+}
+
+/* As the API server keeps it: nothing finer than a thousandth, rounded up. */
+static bool read_amount(const struct sl_json *j, struct sl_quantity *ret) {
+    const sl_int128 milli = 1000000;
+    if (sl_json_is_null(j) || sl_quantity_from_json(j, ret, NULL) < 0 || ret->nano < 0)
+        return false; /* told by the table */
+    sl_int128 rest = ret->nano % milli;
+    ret->nano += rest ? milli - rest : 0;
+    return true;
+}
+
+static void check_whole(const struct sl_json *amounts, const struct sl_path *path, struct sl_fielderrs *l) {
+    const sl_int128 one = 1000000000, most = (sl_int128)INT64_MAX * one; /* it counts in no more bits */
+    struct sl_quantity q;
+    char text[SL_QUANTITY_TEXT];
+    SL_JSON_EACH (amounts, e)
+        if (!is_native(e.key) && read_amount(e.value, &q) && (q.nano > most || q.nano % one != 0))
+            sl_fielderr_str(l, SL_FE_INVALID, SL_PATH_KEY(path, e.key), sl_quantity_format(&q, text),
+                            "must be an integer");
+}
+
+static void check_request(const char *resource, const struct sl_json *request, const struct sl_json *limit,
+                          const struct sl_path *path, struct sl_fielderrs *l) {
+    struct sl_quantity asked, most;
+    char text[SL_QUANTITY_TEXT], most_text[SL_QUANTITY_TEXT];
+    if (!read_amount(request, &asked))
+        return;
+    if (sl_json_is_null(limit)) {
+        if (!may_overcommit(resource))
+            sl_fielderr_add(l, SL_FE_REQUIRED, SL_PATH_KEY(SL_PATH(path, "limits"), resource), NULL,
+                            "Limit must be set for non overcommitable resources");
+        return;
+    }
+    if (!read_amount(limit, &most))
+        return;
+    int order = sl_quantity_compare(&asked, &most);
+    if (may_overcommit(resource) ? order <= 0 : order == 0)
+        return;
+    sl_fielderr_str(l, SL_FE_INVALID, SL_PATH_KEY(SL_PATH(path, "requests"), resource),
+                    sl_quantity_format(&asked, text), "must be %s %s limit of %s",
+                    may_overcommit(resource) ? "less than or equal to" : "equal to", resource,
+                    sl_quantity_format(&most, most_text));
+}
+
+void sl_check_container_amounts(const struct sl_json *pod_spec, const struct sl_path *path, struct sl_fielderrs *l) {
+    static const char *const lists[] = {"containers", "initContainers"};
+    for (size_t i = 0; i < SL_COUNT(lists); i++)
+        SL_JSON_ITEMS (sl_json_get(pod_spec, lists[i]), e) {
+            const struct sl_path *at = SL_PATH(SL_PATH_AT(SL_PATH(path, lists[i]), e.i), "resources");
+            const struct sl_json *amounts = sl_json_get(e.value, "resources"),
+                                 *requests = sl_json_get(amounts, "requests"), *limits = sl_json_get(amounts, "limits");
+            check_whole(limits, SL_PATH(at, "limits"), l);
+            check_whole(requests, SL_PATH(at, "requests"), l);
+            SL_JSON_EACH (requests, r)
+                check_request(r.key, r.value, sl_json_get(limits, r.key), at, l);
+        }
 }
 
 void sl_check_template(const struct sl_json *template, const struct sl_path *path, struct sl_fielderrs *l) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advice.h"
 #include "sluice/api/jobmeta.h"
 #include "sluice/api/names.h"
 #include "sluice/api/registry.h"
@@ -98,12 +99,16 @@ int sl_cmd_lint(int argc, char **argv) {
     sl_snapshot_freeze(snapshot);
     size_t ours = 0, others = 0;
     struct sl_map seen = SL_MAP_INIT;
+    struct advice advice;
+    advice_init(&advice, &manifests);
     for (size_t i = 0; i < manifests.n; i++) {
         struct sl_manifest *m = &manifests.items[i];
         SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT, warnings = SL_FIELDERRS_INIT;
         sl_manifest_check(m->object, &errors, &warnings);
         if (!sl_manifest_foreign(m->object))
             check_again(m, &seen, &errors, &warnings);
+        if (!errors.n)
+            advice_on(&advice, m->object, &warnings);
         for (size_t e = 0; e < errors.n; e++)
             sl_manifest_report(json, m, "error", errors.items[e].path, errors.items[e].text);
         for (size_t e = 0; e < warnings.n; e++)
@@ -117,6 +122,7 @@ int sl_cmd_lint(int argc, char **argv) {
             ours++;
     }
     sl_map_done(&seen, NULL);
+    advice_done(&advice);
     if (!json) {
         printf("%zu document%s checked, %d error%s", ours, ours == 1 ? "" : "s", found, found == 1 ? "" : "s");
         if (others)

@@ -56,7 +56,7 @@ static void check(const char *head, const struct row *rows, size_t n) {
     }
 }
 
-#define GOOD_SPEC "spec: {template: {spec: {containers: [{name: c}]}}}"
+#define GOOD_SPEC "spec: {template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}"
 
 static void jobs(void **state) {
     (void)state;
@@ -65,7 +65,8 @@ static void jobs(void **state) {
         {"metadata: {generateName: a-}\n" GOOD_SPEC, ""},
         {"metadata: {name: a}\nspec: {parallelism: 0, completions: 2147483647, completionMode: Indexed, suspend: true, "
          "template: {metadata: {labels: {a: b}}, spec: {restartPolicy: Never, containers: [{name: c, resources: "
-         "{requests: {cpu: 0.5, memory: 1Gi, example.com/x: 99999999999999999999}, limits: {cpu: '1'}}}], "
+         "{requests: {cpu: 0.5, memory: 1Gi, example.com/x: 9223372036854775807}, limits: {cpu: '1', example.com/x: "
+         "'9223372036854775807'}}}], "
          "initContainers: [{name: d, restartPolicy: Always}]}}}",
          ""},
         {"metadata: [1]\n" GOOD_SPEC, "metadata: Invalid value: must be an object"},
@@ -89,22 +90,25 @@ static void jobs(void **state) {
         {"metadata: {name: a}", "spec: Required value"},
         {"metadata: {name: a}\nspec: x", "spec: Invalid value: \"x\": must be an object"},
         {"metadata: {name: a}\nspec: {template: []}", "spec.template: Invalid value: must be an object"},
-        {"metadata: {name: a}\nspec: {parallelism: x, completions: 1.5, template: {spec: {containers: [{name: c}]}}}",
+        {"metadata: {name: a}\nspec: {parallelism: x, completions: 1.5, template: {spec: {restartPolicy: Never, "
+         "containers: [{name: c}]}}}",
          "spec.parallelism: Invalid value: \"x\": must be an integer between 0 and 2147483647\n"
          "spec.completions: Invalid value: 1.5: must be an integer between 0 and 2147483647"},
         {"metadata: {name: a}\nspec: {parallelism: -1, completions: 2147483648, completionMode: Some, suspend: 1, "
-         "template: {spec: {containers: [{name: c}]}}}",
+         "template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}",
          "spec.parallelism: Invalid value: -1: must be greater than or equal to 0\n"
          "spec.completions: Invalid value: 2147483648: must be an integer between 0 and 2147483647\n"
          "spec.completionMode: Unsupported value: \"Some\": supported values: \"NonIndexed\", \"Indexed\"\n"
          "spec.suspend: Invalid value: 1: must be true or false"},
-        {"metadata: {name: a}\nspec: {parallelism: 99999999999999999999, template: {spec: {containers: [{name: c}]}}}",
+        {"metadata: {name: a}\nspec: {parallelism: 99999999999999999999, template: {spec: {restartPolicy: Never, "
+         "containers: [{name: c}]}}}",
          "spec.parallelism: Invalid value: 1e20: must be an integer between 0 and 2147483647"},
-        {"metadata: {name: a}\nspec: {template: {spec: {containers: 5}}}",
+        {"metadata: {name: a}\nspec: {template: {spec: {restartPolicy: Never, containers: 5}}}",
          "spec.template.spec.containers: Invalid value: 5: must be an array"},
-        {"metadata: {name: a}\nspec: {template: {spec: {containers: []}}}",
+        {"metadata: {name: a}\nspec: {template: {spec: {restartPolicy: Never, containers: []}}}",
          "spec.template.spec.containers: Required value"},
-        {"metadata: {name: a}\nspec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: -1, memory: "
+        {"metadata: {name: a}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, resources: "
+         "{requests: {cpu: -1, memory: "
          "abc}, limits: {cpu: true, pods: 1}}}, {name: c}, 7]}}}",
          "spec.template.spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": must be greater than or "
          "equal to 0\n"
@@ -113,7 +117,8 @@ static void jobs(void **state) {
          "spec.template.spec.containers[0].resources.limits[pods]: Invalid value: \"pods\": the key is reserved\n"
          "spec.template.spec.containers[2]: Invalid value: 7: must be an object\n"
          "spec.template.spec.containers[1].name: Duplicate value: \"c\""},
-        {"metadata: {name: a}\nspec: {template: {spec: {containers: [{name: c, env: [{value: 1}], volumeMounts: "
+        {"metadata: {name: a}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, env: [{value: "
+         "1}], volumeMounts: "
          "[{name: "
          "x}], securityContext: {privileged: 'true'}}], volumes: [{name: x, emptyDir: {sizeLimit: -1Gi}}]}}}",
          "spec.template.spec.containers[0].env[0].name: Required value\n"
@@ -124,6 +129,50 @@ static void jobs(void **state) {
          "0"},
     };
     check("apiVersion: batch/v1\nkind: Job\n", rows, SL_COUNT(rows));
+}
+
+/* What a table of fields cannot say: amounts beside each other, and the end of a Job's pods. */
+static void pods_of_jobs(void **state) {
+    (void)state;
+#define AT "spec.template.spec.containers[0].resources."
+#define POD_OF(text)                                                                                                   \
+    "spec: {template: {spec: {restartPolicy: OnFailure, containers: [{name: c, resources: {" text "}}]}}}"
+    static const struct row rows[] = {
+        {POD_OF("limits: {nvidia.com/gpu: 2}"), ""},
+        {POD_OF("requests: {nvidia.com/gpu: 2000m}, limits: {nvidia.com/gpu: '2'}"), ""},
+        {POD_OF("requests: {nvidia.com/gpu: 2, cpu: 1}, limits: {nvidia.com/gpu: 2, cpu: 1000m}"), ""},
+        {POD_OF("requests: {cpu: 1.5, memory: 1Gi}, limits: {cpu: 2}"), ""},
+        {POD_OF("requests: {kubernetes.io/batch: 0.5}, limits: {kubernetes.io/batch: 1}"),
+         ""},                                                            /* not an extended one */
+        {POD_OF("requests: {cpu: 0.0001}, limits: {cpu: 0.00005}"), ""}, /* both are kept as 1m */
+        {POD_OF("limits: {nvidia.com/gpu: 1.5}"),
+         AT "limits[nvidia.com/gpu]: Invalid value: \"1500m\": must be an integer"},
+        {POD_OF("limits: {nvidia.com/gpu: 99999999999999999999}"), AT "limits[nvidia.com/gpu]: Invalid value: "},
+        {POD_OF("requests: {nvidia.com/gpu: 500m}, limits: {nvidia.com/gpu: 500m}"),
+         AT "limits[nvidia.com/gpu]: Invalid value: \"500m\": must be an integer\n" AT
+            "requests[nvidia.com/gpu]: Invalid value: \"500m\": must be an integer"},
+        {POD_OF("requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 2}"),
+         AT "requests[nvidia.com/gpu]: Invalid value: \"1\": must be equal to nvidia.com/gpu limit of 2"},
+        {POD_OF("requests: {nvidia.com/gpu: 2}, limits: {nvidia.com/gpu: 1}"),
+         AT "requests[nvidia.com/gpu]: Invalid value: \"2\": must be equal to nvidia.com/gpu limit of 1"},
+        {POD_OF("requests: {nvidia.com/gpu: 1}"),
+         AT "limits[nvidia.com/gpu]: Required value: Limit must be set for non overcommitable resources"},
+        {POD_OF("requests: {hugepages-2Mi: 2Mi, memory: 1Mi}, limits: {hugepages-2Mi: 4Mi}"),
+         AT "requests[hugepages-2Mi]: Invalid value: \"2Mi\": must be equal to hugepages-2Mi limit of 4Mi"},
+        {POD_OF("requests: {cpu: 2}, limits: {cpu: 1500m}"),
+         AT "requests[cpu]: Invalid value: \"2\": must be less than or equal to cpu limit of 1500m"},
+        {"spec: {template: {spec: {restartPolicy: Never, containers: [{name: c}], initContainers: [{name: i, "
+         "resources: "
+         "{limits: {nvidia.com/gpu: 0.5}}}]}}}",
+         "spec.template.spec.initContainers[0].resources.limits[nvidia.com/gpu]: Invalid value: \"500m\": must be an"},
+        {"spec: {template: {spec: {containers: [{name: c}]}}}",
+         "spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""},
+        {"spec: {template: {spec: {restartPolicy: Always, containers: [{name: c}]}}}",
+         "spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""},
+        {"spec: {template: {spec: {restartPolicy: 5, containers: [{name: c}]}}}",
+         "spec.template.spec.restartPolicy: Invalid value: 5: must be a string"},
+    };
+    check("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n", rows, SL_COUNT(rows));
 }
 
 static void other_kinds(void **state) {
@@ -178,6 +227,7 @@ static void metadata_of_our_own_kinds(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs),
+        cmocka_unit_test(pods_of_jobs),
         cmocka_unit_test(other_kinds),
         cmocka_unit_test(a_name_with_dots_is_a_warning),
         cmocka_unit_test(metadata_of_our_own_kinds),

@@ -32,21 +32,33 @@ static void jobs_of_wrong_types(void **state) {
     static const struct {
         const char *job, *said;
     } rows[] = {
-        {"metadata: [1]\nspec: {template: {spec: {containers: [{name: c}]}}}", "metadata: Invalid value: must be an"},
+        {"metadata: [1]\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}",
+         "metadata: Invalid value: must be an"},
         {"metadata: {name: j}\nspec: x", "Job/j: spec: Invalid value: \"x\": must be an object"},
-        {"metadata: {name: j}\nspec: {parallelism: x, template: {spec: {containers: [{name: c}]}}}",
+        {"metadata: {name: j}\nspec: {parallelism: x, template: {spec: {restartPolicy: Never, containers: [{name: "
+         "c}]}}}",
          "spec.parallelism: Invalid value: \"x\": must be an integer between 0 and 2147483647"},
-        {"metadata: {name: j}\nspec: {completions: 1.5, template: {spec: {containers: [{name: c}]}}}",
+        {"metadata: {name: j}\nspec: {completions: 1.5, template: {spec: {restartPolicy: Never, containers: [{name: "
+         "c}]}}}",
          "spec.completions: Invalid value: 1.5: must be an integer"},
-        {"metadata: {name: j}\nspec: {parallelism: 3000000000, template: {spec: {containers: [{name: c}]}}}",
+        {"metadata: {name: j}\nspec: {parallelism: 3000000000, template: {spec: {restartPolicy: Never, containers: "
+         "[{name: c}]}}}",
          "spec.parallelism: Invalid value: 3000000000: must be an integer between 0 and 2147483647"},
-        {"metadata: {name: j}\nspec: {template: {spec: {containers: {name: c}}}}",
+        {"metadata: {name: j}\nspec: {template: {spec: {restartPolicy: Never, containers: {name: c}}}}",
          "spec.template.spec.containers: Invalid value: must be an array"},
-        {"metadata: {name: j}\nspec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: -1}}}]}}}",
+        {"metadata: {name: j}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, resources: "
+         "{requests: {cpu: -1}}}]}}}",
          "spec.template.spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": must be greater than"},
-        {"metadata: {name: j}\nspec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: abc}}}]}}}",
+        {"metadata: {name: j}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, resources: "
+         "{requests: {cpu: abc}}}]}}}",
          "spec.template.spec.containers[0].resources.requests[cpu]: Invalid value: \"abc\": must be a quantity"},
-        {"metadata: {name: No_name}\nspec: {template: {spec: {containers: [{name: c}]}}}",
+        {"metadata: {name: j}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, resources: "
+         "{limits: "
+         "{nvidia.com/gpu: 1.5}}}]}}}",
+         "spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]: Invalid value: \"1500m\": must be an int"},
+        {"metadata: {name: j}\nspec: {template: {spec: {containers: [{name: c}]}}}",
+         "spec.template.spec.restartPolicy: Required value: valid values: \"OnFailure\", \"Never\""},
+        {"metadata: {name: No_name}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c}]}}}",
          "metadata.name: Invalid value: \"No_name\": a lowercase RFC 1123 subdomain must consist"},
     };
     for (size_t i = 0; i < SL_COUNT(rows); i++)
@@ -79,6 +91,17 @@ static void every_fault_of_a_job_is_told(void **state) {
     assert_said("metadata.annotations: Invalid value: must be an object");
 }
 
+static void explain_and_status_refuse_the_same(void **state) {
+    (void)state;
+    const char *text = "{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {spec: {restartPolicy: "
+                       "Never, containers: [{name: c, resources: {requests: {nvidia.com/gpu: 1}}}]}}}}";
+    const char *const explained[] = {"job/j", "--simulate", NULL}, *const shown[] = {"--simulate", NULL};
+    assert_int_equal(run_on_with(sl_cmd_explain, explained, "a.yaml", text), SL_EXIT_WRONG);
+    assert_said("containers[0].resources.limits[nvidia.com/gpu]: Required value: Limit must be set");
+    assert_int_equal(run_on_with(sl_cmd_status, shown, "a.yaml", text), SL_EXIT_WRONG);
+    assert_said("containers[0].resources.limits[nvidia.com/gpu]: Required value: Limit must be set");
+}
+
 static void versions_that_are_not_served(void **state) {
     (void)state;
     for (size_t v = 0; v < SL_COUNT(readers); v++) {
@@ -107,9 +130,9 @@ static void versions_that_are_not_served(void **state) {
 
 static void the_same_object_twice(void **state) {
     (void)state;
-    const char *job =
-        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {template: {spec: {containers: [{name: "
-        "c}]}}}\n";
+    const char *job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {template: {spec: {restartPolicy: "
+                      "Never, containers: [{name: "
+                      "c}]}}}\n";
     SL_AUTO_FREE char *twice = sl_xprintf("%s---\n%s", job, job);
     assert_int_equal(run_on(sl_cmd_lint, "a.yaml", twice), SL_EXIT_WRONG);
     assert_said("a.yaml:6: document 2: error: Job/j: metadata.name: Duplicate value: \"j\": the same object is in ");
@@ -151,6 +174,71 @@ static void fields_that_do_not_exist(void **state) {
     assert_said("a.yaml:1: Cohort c: warning: spec.parent: Unknown field");
 }
 
+/* What is no error and yet does nothing; simulate shows that by playing it. */
+static void advice(void **state) {
+    (void)state;
+#define JOB_OF(metadata, inner)                                                                                        \
+    "{apiVersion: batch/v1, kind: Job, metadata: {name: j" metadata "}, spec: {template: {" inner                      \
+    "spec: {restartPolicy: Never, containers: [{name: c}]}}}}"
+#define QUEUE_LABEL "labels: {kueue.x-k8s.io/queue-name: q}"
+#define OURS(kind, name, more)                                                                                         \
+    "\n---\n{apiVersion: kueue.x-k8s.io/v1beta2, kind: " kind ", metadata: {name: " name more "}}"
+#define CQ(name, flavor, more)                                                                                         \
+    OURS("ClusterQueue", name,                                                                                         \
+         "}, spec: {" more "resourceGroups: [{coveredResources: [cpu], flavors: [{name: " flavor                       \
+         ", resources: [{name: cpu, nominalQuota: 1}]}]}]")
+#define ALL "namespaceSelector: {}, "
+    static const struct {
+        const char *text, *said; /* NULL: no warning */
+    } rows[] = {
+        {JOB_OF("", ""), NULL},
+        {JOB_OF(", " QUEUE_LABEL, "metadata: {" QUEUE_LABEL "}, "), NULL},
+        {JOB_OF("", "metadata: {" QUEUE_LABEL "}, "),
+         "a.yaml:1: warning: Job/j: spec.template.metadata.labels[kueue.x-k8s.io/queue-name]: Invalid value: has no "
+         "effect there: the queue is a label of the Job"},
+        {JOB_OF(", annotations: {kueue.x-k8s.io/queue-name: q}", ""),
+         "metadata.annotations[kueue.x-k8s.io/queue-name]: Invalid value: has no effect there"},
+        {JOB_OF(", labels: {kueue.x-k8s.io/queue: q}", ""),
+         "metadata.labels[kueue.x-k8s.io/queue]: Invalid value: nobody knows this key: is kueue.x-k8s.io/queue-name "
+         "meant?"},
+        {JOB_OF(", annotations: {sluice.dev/shmsize: 1Gi}", ""),
+         "metadata.annotations[sluice.dev/shmsize]: Invalid value: nobody knows this key: is sluice.dev/shm-size "
+         "meant?"},
+        {JOB_OF("", "metadata: {annotations: {kueue.x-k8s.io/podset-required-topologie: x}}, "),
+         "spec.template.metadata.annotations[kueue.x-k8s.io/podset-required-topologie]: Invalid value: nobody knows "
+         "this key: is kueue.x-k8s.io/podset-required-topology meant?"},
+        {JOB_OF(", labels: {sluice.dev/colour: q}", ""),
+         "metadata.labels[sluice.dev/colour]: Invalid value: nobody knows this key\n"},
+        {JOB_OF(", labels: {team.example.com/queue: q, sluice.development/x: y}", ""), NULL},
+        {JOB_OF(", annotations: {provreq.kueue.x-k8s.io/x: q, sluice.dev/shm-max: 1Gi, sluice.dev/simulate-run: 5s}",
+                ""),
+         NULL},
+        /* references, once anything of the kind is among the files */
+        {JOB_OF(", " QUEUE_LABEL, "") OURS("LocalQueue", "q", "}, spec: {clusterQueue: a"), NULL},
+        {JOB_OF(", " QUEUE_LABEL, "") OURS("LocalQueue", "p", "}, spec: {clusterQueue: a"),
+         "Job/j: metadata.labels[kueue.x-k8s.io/queue-name]: Not found: \"q\": no LocalQueue of this name in namespace "
+         "default is among the files"},
+        {JOB_OF(", " QUEUE_LABEL, "") OURS("LocalQueue", "q", ", namespace: other}, spec: {clusterQueue: a"),
+         "Not found: \"q\": no LocalQueue of this name in namespace default is among"},
+        {JOB_OF("", "") OURS("LocalQueue", "q", "}, spec: {clusterQueue: a") CQ("a", "f", ALL), NULL},
+        {JOB_OF("", "") OURS("LocalQueue", "q", "}, spec: {clusterQueue: b") CQ("a", "f", ALL),
+         "LocalQueue/q: spec.clusterQueue: Not found: \"b\": no ClusterQueue of this name is among the files"},
+        {JOB_OF("", "") OURS("ResourceFlavor", "f", "}, spec: {") CQ("a", "f", ALL), NULL},
+        {JOB_OF("", "") OURS("ResourceFlavor", "g", "}, spec: {") CQ("a", "f", ALL),
+         "ClusterQueue/a: spec.resourceGroups[0].flavors[0].name: Not found: \"f\": no ResourceFlavor of this name is"},
+        {JOB_OF("", "") CQ("a", "f", ""),
+         "ClusterQueue/a: spec.namespaceSelector: Required value: without one the queue admits from no namespace"},
+    };
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        assert_int_equal(run_on(sl_cmd_lint, "a.yaml", rows[i].text), SL_EXIT_OK);
+        if (rows[i].said)
+            assert_said(rows[i].said);
+        else
+            assert_not_said("warning");
+        assert_said(", 0 errors");
+    }
+}
+
 static void lists(void **state) {
     (void)state;
     for (size_t v = 0; v < SL_COUNT(readers); v++) {
@@ -189,7 +277,7 @@ static void errors_are_objects_where_output_is(void **state) {
     assert_int_equal(RUN(sl_cmd_explain, "-o", "json", "job/j", "--simulate", "/nonexistent/x.yaml"), SL_EXIT_FAILED);
     assert_one_error("/nonexistent/x.yaml: no such file or folder");
     assert_int_equal(RUN(sl_cmd_explain, "-o", "json", "job/none", "--simulate", "examples/first-job"), SL_EXIT_WRONG);
-    assert_one_error("no Job none with a Workload in namespace default");
+    assert_one_error("no Job none in namespace default");
     assert_int_equal(RUN(sl_cmd_status, "-o", "json", "--config", "/nonexistent/c.yaml"), SL_EXIT_FAILED);
     assert_one_error("configuration /nonexistent/c.yaml: No such file");
     assert_int_equal(RUN(sl_cmd_history, "-o", "json", "--data-dir", "/nonexistent"), SL_EXIT_FAILED);
@@ -335,9 +423,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_of_wrong_types),
         cmocka_unit_test(every_fault_of_a_job_is_told),
+        cmocka_unit_test(explain_and_status_refuse_the_same),
         cmocka_unit_test(versions_that_are_not_served),
         cmocka_unit_test(the_same_object_twice),
         cmocka_unit_test(fields_that_do_not_exist),
+        cmocka_unit_test(advice),
         cmocka_unit_test(lists),
         cmocka_unit_test(a_name_does_not_reach_the_terminal_raw),
         cmocka_unit_test(errors_are_objects_where_output_is),
