@@ -30,11 +30,11 @@ static void due(struct lc_result *r, int64_t at_ms) {
         r->deadline_ms = at_ms;
 }
 
-static void event(struct step *s, bool warning, bool on_job, const char *reason, const char *note) {
+static void event(struct step *s, bool warning, const char *reason, const char *note) {
     if (s->r->n_events == LC_MAX_EVENTS)
         return;
     struct lc_event *e = &s->r->events[s->r->n_events++];
-    *e = (struct lc_event){.warning = warning, .on_job = on_job, .note = sl_xstrdup(note)};
+    *e = (struct lc_event){.warning = warning, .note = sl_xstrdup(note)};
     snprintf(e->reason, sizeof e->reason, "%s", reason);
 }
 
@@ -154,7 +154,7 @@ static void evict(struct step *s, const char *reason, const char *cause, const c
     s->r->evicted_cause = cause;
     char text[sizeof full + sizeof "EvictedDueTo"];
     snprintf(text, sizeof text, "EvictedDueTo%s", full);
-    event(s, false, false, text, message);
+    event(s, false, text, message);
 }
 
 static const char *cause_of_deactivation(const struct sl_workload *w) {
@@ -338,7 +338,7 @@ static bool judge_checks(struct step *s) {
     if (rejected) {
         SL_AUTO_FREE char *message = sl_xprintf("AdmissionCheck in Rejected state: %s", rejected);
         deactivation_target(s, "AdmissionCheck", message);
-        event(s, true, false, "AdmissionCheckRejected", message);
+        event(s, true, "AdmissionCheckRejected", message);
         return true;
     }
     if (!retry || s->evicted)
@@ -421,7 +421,7 @@ static void execution_time(struct step *s) {
     }
     deactivation_target(s, "MaximumExecutionTimeExceeded", "exceeding the maximum execution time");
     del_member(s, "accumulatedPastExecutionTimeSeconds");
-    event(s, true, false, "MaximumExecutionTimeExceeded", "exceeding the maximum execution time");
+    event(s, true, "MaximumExecutionTimeExceeded", "exceeding the maximum execution time");
 }
 
 /* What the stop policies and the end of queues do to a Workload that holds quota. */
@@ -458,9 +458,9 @@ bool lc_may_be_tried(const struct lc_facts *f) {
 static void tell_gates(struct step *s, const char *note) {
     bool told = !strcmp(sl_json_get_str(cond(s->status, SL_COND_QUOTA_RESERVED), "reason", ""), "AdmissionGated");
     if (note && !told)
-        event(s, false, false, "AdmissionGated", note);
+        event(s, false, "AdmissionGated", note);
     if (!note && told)
-        event(s, false, false, "AdmissionGateCleared", "No admission gate is left");
+        event(s, false, "AdmissionGateCleared", "No admission gate is left");
 }
 
 /* Why a Workload that waits cannot even be tried. */
@@ -664,7 +664,7 @@ void lc_admit(struct sl_json *status, const struct sl_workload *w, const struct 
         s->admitted ? sl_xprintf("Admitted by ClusterQueue %s, waited %llds", a->cq,
                                  (long long)((f->now_ms - w->created_ms) / 1000))
                     : sl_xprintf("Quota reserved in ClusterQueue %s, waiting for admission checks", a->cq);
-    event(s, false, false, s->admitted ? "Admitted" : "QuotaReserved", note);
+    event(s, false, s->admitted ? "Admitted" : "QuotaReserved", note);
     bool was = s->admitted;
     s->admitted = false; /* pods cannot be ready yet */
     pods_ready_condition(s);
@@ -675,7 +675,7 @@ void lc_preempt(struct sl_json *status, const struct sl_workload *w, const struc
                 const char *message, struct lc_result *ret) {
     struct step step = begin(status, w, f, ret), *s = &step;
     condition(s, SL_COND_PREEMPTED, true, reason, message);
-    event(s, false, false, "Preempted", message);
+    event(s, false, "Preempted", message);
     evict(s, "Preempted", "", message);
     if (s->holds && f->has_owner && f->job_stopped)
         release(s);
@@ -691,7 +691,7 @@ void lc_pending(struct sl_json *status, const struct sl_workload *w, const struc
     if (requests && !strcmp(reason, "Pending")) /* one that is only waiting for others was found to fit */
         set_member(s, "resourceRequests", sl_json_copy(requests));
     if (new_reason) /* one event per reason; the condition carries every change of the numbers */
-        event(s, true, false, "Pending", message);
+        event(s, true, "Pending", message);
     pods_ready_condition(s);
 }
 

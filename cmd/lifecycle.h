@@ -47,7 +47,7 @@ struct lc_facts {
 
 #define LC_MAX_EVENTS 4
 struct lc_event {
-    bool warning, on_job;
+    bool warning;
     char reason[96];
     char *note; /* owned */
 };

@@ -267,8 +267,7 @@ static void send_object(struct manager *m, struct object *o, const char *subreso
 }
 
 /* A merge patch replaces the list, so it has to carry everybody's; the resourceVersion sees to it that it is the
- * newest.
- */
+ * newest. */
 static void set_finalizer(struct manager *m, struct object *o, bool wanted) {
     struct sl_json *body = sl_json_new_object(),
                    *list = o->finalizers ? sl_json_copy(o->finalizers) : sl_json_new_array();

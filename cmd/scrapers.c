@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -44,6 +45,7 @@ struct scrapers {
     pthread_mutex_t lock;
     pthread_cond_t known;
     bool closed;
+    atomic_bool asked;     /* some slot is ASKED: the loop looks at this in every turn, and at the slots only then */
     int64_t complained_ms; /* loop thread; INT64_MIN: never */
     struct slot slots[MAX_TOKENS];
 };
@@ -105,6 +107,7 @@ int scrapers_check(void *payload, const char *token) {
         int64_t now = sl_now_mono_ms();
         if (t->state == FREE || (t->state == KNOWN && t->until_ms <= now)) {
             t->state = ASKED;
+            atomic_store(&s->asked, true);
             sl_cluster_wakeup(s->cluster);
         }
         bool grace = t->allowed_ms != INT64_MIN && now - t->allowed_ms < GRACE_MS;
@@ -191,6 +194,8 @@ static void on_token(void *payload, const struct sl_reply *reply) {
 }
 
 void scrapers_tick(struct scrapers *s) {
+    if (!atomic_exchange(&s->asked, false))
+        return;
     for (size_t i = 0; i < MAX_TOKENS; i++) {
         struct slot *t = &s->slots[i];
         pthread_mutex_lock(&s->lock);
