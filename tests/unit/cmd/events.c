@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "simulate.h"
+#include "simulated.h"
 #include "sluice/base/log.h"
 #include "sluice/base/mem.h"
 #include "sluice/cmd/resources.h"
@@ -17,25 +18,17 @@
 
 static const struct sl_resource events = {"events.k8s.io", "v1", "events", "Event", true};
 
-static void create(struct simulation *s, const char *text) {
-    struct sl_err err = SL_ERR_INIT;
-    SL_AUTO_JSON *o = sl_json_from(text);
-    if (simulation_create(s, o, NULL, &err))
-        fail_msg("%s", err.text);
-    assert_true(simulation_settle(s));
-}
-
 static void begin(struct simulation *s, struct sl_config *config) {
     struct sl_err err = SL_ERR_INIT;
     assert_int_equal(simulation_init(s, config, NULL, 0, &err), 0);
-    create(s, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
-    create(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
-    create(s,
-           "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'q'},'spec':{"
+    create_in(s, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
+    create_in(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
+    create_in(
+        s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'q'},'spec':{"
            "'namespaceSelector':{},'preemption':{'withinClusterQueue':'LowerPriority'},'resourceGroups':[{"
            "'coveredResources':['cpu'],'flavors':[{'name':'f','resources':[{'name':'cpu','nominalQuota':'2'}]}]}]}}");
-    create(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'q','namespace':'ns'},"
-              "'spec':{'clusterQueue':'q'}}");
+    create_in(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'q','namespace':'ns'},"
+                 "'spec':{'clusterQueue':'q'}}");
 }
 
 static void create_workload(struct simulation *s, const char *name, const char *annotations, int priority) {
@@ -45,7 +38,7 @@ static void create_workload(struct simulation *s, const char *name, const char *
                    "'template':{'spec':{'restartPolicy':'Never','containers':[{'name':'c','image':'x','resources':{"
                    "'requests':{'cpu':'2'}}}]}}}]}}",
                    name, annotations, priority);
-    create(s, w);
+    create_in(s, w);
 }
 
 /* "Reason Reason ..." of the events about a Workload, sorted. */

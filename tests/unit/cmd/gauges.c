@@ -11,19 +11,12 @@
 
 #include "manager.h"
 #include "simulate.h"
+#include "simulated.h"
 #include "sluice/base/log.h"
 #include "sluice/base/mem.h"
 #include "sluice/base/metrics.h"
 #include "sluice/cmd/resources.h"
 #include "sluice/kube/memory.h"
-
-static void create(struct simulation *s, const char *text) {
-    struct sl_err err = SL_ERR_INIT;
-    SL_AUTO_JSON *o = sl_json_from(text);
-    if (simulation_create(s, o, NULL, &err))
-        fail_msg("%s", err.text);
-    assert_true(simulation_settle(s));
-}
 
 static void create_job(struct simulation *s, const char *name, int pods, const char *cpu) {
     struct sl_err err = SL_ERR_INIT;
@@ -47,19 +40,20 @@ static void pending_requests_and_shares(void **state) {
     sl_config_init(&config);
     config.cluster_queue_metrics = config.fair_sharing = config.fair_final_share = true;
     assert_int_equal(simulation_init(&sim, &config, NULL, 0, &err), 0);
-    create(&sim, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
-    create(&sim, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
-    create(&sim, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'Cohort','metadata':{'name':'root'},'spec':{"
-                 "'resourceGroups':[{'coveredResources':['cpu','memory'],'flavors':[{'name':'f','resources':["
-                 "{'name':'cpu','nominalQuota':'4'},{'name':'memory','nominalQuota':'64Gi'}]}]}]}}");
-    create(&sim, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'Cohort','metadata':{'name':'pool'},'spec':{"
-                 "'parentName':'root'}}");
-    create(&sim, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'q'},'spec':{"
-                 "'cohortName':'pool','namespaceSelector':{},'resourceGroups':[{'coveredResources':['cpu','memory'],"
-                 "'flavors':[{'name':'f','resources':[{'name':'cpu','nominalQuota':'2'},{'name':'memory',"
-                 "'nominalQuota':'64Gi'}]}]}]}}");
-    create(&sim, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'q','namespace':"
-                 "'ns'},'spec':{'clusterQueue':'q'}}");
+    create_in(&sim, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
+    create_in(&sim,
+              "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
+    create_in(&sim, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'Cohort','metadata':{'name':'root'},'spec':{"
+                    "'resourceGroups':[{'coveredResources':['cpu','memory'],'flavors':[{'name':'f','resources':["
+                    "{'name':'cpu','nominalQuota':'4'},{'name':'memory','nominalQuota':'64Gi'}]}]}]}}");
+    create_in(&sim, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'Cohort','metadata':{'name':'pool'},'spec':{"
+                    "'parentName':'root'}}");
+    create_in(&sim, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'q'},'spec':{"
+                    "'cohortName':'pool','namespaceSelector':{},'resourceGroups':[{'coveredResources':['cpu','memory'],"
+                    "'flavors':[{'name':'f','resources':[{'name':'cpu','nominalQuota':'2'},{'name':'memory',"
+                    "'nominalQuota':'64Gi'}]}]}]}}");
+    create_in(&sim, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'q','namespace':"
+                    "'ns'},'spec':{'clusterQueue':'q'}}");
 
     const char *const *cpu = SL_LABELS("q", "cpu", "standalone"), *const *memory =
                                                                       SL_LABELS("q", "memory", "standalone");
@@ -106,18 +100,18 @@ static void quotas_taken_out_while_held(void **state) {
         sl_config_init(&config);
         config.cluster_queue_metrics = config.local_queue_metrics = true;
         assert_int_equal(simulation_init(&sim, &config, NULL, 0, &err), 0);
-        create(&sim, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
-        create(&sim,
-               "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
-        create(&sim,
-               "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'g'},'spec':{}}");
-        create(&sim,
-               "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'q'},'spec':{"
-               "'cohortName':'pool','namespaceSelector':{},'resourceGroups':[{'coveredResources':['cpu','memory'],"
-               "'flavors':[{'name':'f','resources':[{'name':'cpu','nominalQuota':'2'},{'name':'memory',"
-               "'nominalQuota':'64Gi'}]}]}]}}");
-        create(&sim, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'q','namespace':"
-                     "'ns'},'spec':{'clusterQueue':'q'}}");
+        create_in(&sim, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
+        create_in(&sim,
+                  "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
+        create_in(&sim,
+                  "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'g'},'spec':{}}");
+        create_in(&sim,
+                  "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'q'},'spec':{"
+                  "'cohortName':'pool','namespaceSelector':{},'resourceGroups':[{'coveredResources':['cpu','memory'],"
+                  "'flavors':[{'name':'f','resources':[{'name':'cpu','nominalQuota':'2'},{'name':'memory',"
+                  "'nominalQuota':'64Gi'}]}]}]}}");
+        create_in(&sim, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'q','namespace':"
+                        "'ns'},'spec':{'clusterQueue':'q'}}");
         create_job(&sim, "runs", 1, "2");
         SL_AUTO_JSON *patch = sl_json_from(cases[i].spec);
         assert_int_equal(
@@ -160,16 +154,16 @@ static void begin(struct simulation *s, struct sl_config *config, const char *qu
     struct sl_err err = SL_ERR_INIT;
     sl_metrics_reset();
     assert_int_equal(simulation_init(s, config, NULL, 0, &err), 0);
-    create(s, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
-    create(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
+    create_in(s, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
+    create_in(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
     SL_AUTO_FREE char *q =
         sl_xprintf("{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'q'},'spec':{%s"
                    "'namespaceSelector':{},'resourceGroups':[{'coveredResources':['cpu','memory'],'flavors':[{'name':"
                    "'f','resources':[{'name':'cpu','nominalQuota':'2'},{'name':'memory','nominalQuota':'64Gi'}]}]}]}}",
                    queue_spec);
-    create(s, q);
-    create(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'q','namespace':'ns'},"
-              "'spec':{'clusterQueue':'q'}}");
+    create_in(s, q);
+    create_in(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'q','namespace':'ns'},"
+                 "'spec':{'clusterQueue':'q'}}");
 }
 
 /* A queue that is full waits for good reasons, whatever its order. */

@@ -10,20 +10,13 @@
 #include <cmocka.h>
 
 #include "simulate.h"
+#include "simulated.h"
 #include "sluice/api/conditions.h"
 #include "sluice/api/names.h"
 #include "sluice/base/log.h"
 #include "sluice/base/mem.h"
 #include "sluice/cmd/resources.h"
 #include "sluice/kube/memory.h"
-
-static void create(struct simulation *s, const char *text) {
-    struct sl_err err = SL_ERR_INIT;
-    SL_AUTO_JSON *o = sl_json_from(text);
-    if (simulation_create(s, o, NULL, &err))
-        fail_msg("%s", err.text);
-    assert_true(simulation_settle(s));
-}
 
 static void create_queue(struct simulation *s, const char *name, const char *nominal) {
     SL_AUTO_FREE char *cq = sl_xprintf(
@@ -36,8 +29,8 @@ static void create_queue(struct simulation *s, const char *name, const char *nom
         sl_xprintf("{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'%s',"
                    "'namespace':'ns'},'spec':{'clusterQueue':'%s'}}",
                    name, name);
-    create(s, cq);
-    create(s, lq);
+    create_in(s, cq);
+    create_in(s, lq);
 }
 
 static void create_workload(struct simulation *s, const char *name, const char *queue, int priority, int cpu) {
@@ -47,7 +40,7 @@ static void create_workload(struct simulation *s, const char *name, const char *
                    "'restartPolicy':'Never','containers':[{'name':'c','image':'x','resources':{'requests':{'cpu':"
                    "'%d'}}}]}}}]}}",
                    name, queue, priority, cpu);
-    create(s, w);
+    create_in(s, w);
 }
 
 static bool holds(struct simulation *s, const char *name) {
@@ -74,8 +67,8 @@ static void play(int number) {
     struct simulation s;
     sl_config_init(&config);
     assert_int_equal(simulation_init(&s, &config, NULL, 0, &err), 0);
-    create(&s, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
-    create(&s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
+    create_in(&s, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
+    create_in(&s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
     create_queue(&s, "a", "0");
     create_queue(&s, "b", "3");
     create_workload(&s, "runs", "b", 30, 3);

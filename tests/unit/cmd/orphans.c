@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "simulate.h"
+#include "simulated.h"
 #include "sluice/api/conditions.h"
 #include "sluice/api/names.h"
 #include "sluice/base/log.h"
@@ -18,20 +19,6 @@
 #include "sluice/base/num.h"
 #include "sluice/cmd/resources.h"
 #include "sluice/kube/memory.h"
-
-struct world {
-    struct simulation sim;
-    struct sl_config config;
-    struct manager *before; /* whose last writes may still be under way */
-};
-
-static void create(struct world *x, const char *text) {
-    struct sl_err err = SL_ERR_INIT;
-    SL_AUTO_JSON *o = sl_json_from(text);
-    if (simulation_create(&x->sim, o, NULL, &err))
-        fail_msg("%s", err.text);
-    assert_true(simulation_settle(&x->sim));
-}
 
 static void submit(struct world *x, const char *name) {
     SL_AUTO_FREE char *text =
@@ -56,16 +43,6 @@ static void begin(struct world *x) {
               "'resources':[{'name':'cpu','nominalQuota':'2'}]}]}]}}");
     create(x, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'q','namespace':'ns'},"
               "'spec':{'clusterQueue':'cq'}}");
-}
-
-static void end(struct world *x) {
-    simulation_done(&x->sim);
-    sl_manager_free(x->before);
-    sl_config_done(&x->config);
-}
-
-static void later(struct world *x, int64_t ms) {
-    assert_true(simulation_advance(&x->sim, sl_cluster_wall_ms(x->sim.cluster) + ms));
 }
 
 /* The Workload made for this job, whatever became of its reference. */
@@ -191,18 +168,6 @@ static void delete_job(struct world *x, const char *name, const char *policy) {
                                                          .name = name,
                                                          .body = sl_json_from(text),
                                                          .lane = SL_LANE_STATUS});
-}
-
-static void restart(struct world *x) {
-    struct sl_err err = SL_ERR_INIT;
-    assert_null(x->before);
-    x->before = x->sim.manager;
-    sl_manager_retire(x->before);
-    assert_int_equal(
-        sl_manager_new(
-            &(struct sl_manager_options){.cluster = x->sim.cluster, .config = &x->config, .identity = "next"},
-            &x->sim.manager, &err),
-        0);
 }
 
 /* Nobody writes anything any more. */

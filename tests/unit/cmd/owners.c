@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "simulate.h"
+#include "simulated.h"
 #include "sluice/api/conditions.h"
 #include "sluice/api/names.h"
 #include "sluice/base/log.h"
@@ -20,20 +21,6 @@
 
 #define JOBS      (&sl_watched[SL_WATCHED_JOBS])
 #define WORKLOADS (&sl_watched[SL_WATCHED_WORKLOADS])
-
-struct world {
-    struct simulation sim;
-    struct sl_config config;
-    struct manager *before; /* whose last writes may still be under way */
-};
-
-static void create(struct world *x, const char *text) {
-    struct sl_err err = SL_ERR_INIT;
-    SL_AUTO_JSON *o = sl_json_from(text);
-    if (simulation_create(&x->sim, o, NULL, &err))
-        fail_msg("%s", err.text);
-    assert_true(simulation_settle(&x->sim));
-}
 
 static void flavor(struct world *x, const char *name) {
     SL_AUTO_FREE char *text = sl_xprintf("{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{"
@@ -59,17 +46,6 @@ static void begin(struct world *x, bool manage_all) {
               "'nominalQuota':'8'}]}]}]}}");
     create(x, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'q','namespace':'ns'},"
               "'spec':{'clusterQueue':'cq'}}");
-}
-
-static void end(struct world *x) {
-    assert_int_equal(sl_manager_recount(x->sim.manager), 0);
-    simulation_done(&x->sim);
-    sl_manager_free(x->before);
-    sl_config_done(&x->config);
-}
-
-static void later(struct world *x, int64_t ms) {
-    assert_true(simulation_advance(&x->sim, sl_cluster_wall_ms(x->sim.cluster) + ms));
 }
 
 static struct sl_json *job_of_name(struct world *x, const char *name) {
@@ -150,18 +126,6 @@ static void finish(struct world *x, const char *name) {
     SL_AUTO_JSON *done = sl_json_from("{'status':{'conditions':[{'type':'Complete','status':'True'}]}}");
     assert_int_equal(sl_memory_merge(x->sim.cluster, JOBS, "ns", name, "status", done, NULL, &err), 0);
     assert_true(simulation_settle(&x->sim));
-}
-
-static void restart(struct world *x) {
-    struct sl_err err = SL_ERR_INIT;
-    assert_null(x->before);
-    x->before = x->sim.manager;
-    sl_manager_retire(x->before);
-    assert_int_equal(
-        sl_manager_new(
-            &(struct sl_manager_options){.cluster = x->sim.cluster, .config = &x->config, .identity = "next"},
-            &x->sim.manager, &err),
-        0);
 }
 
 #define QUEUED "'kueue.x-k8s.io/queue-name':'q'"
