@@ -1,5 +1,6 @@
 """What breaks around the manager, and the manager itself: nothing is admitted twice, nothing leaks, nothing is forgotten."""
 import base64
+import json
 import os
 import random
 import signal
@@ -335,6 +336,26 @@ def near_its_end(old, key, folder):
     subprocess.run(["openssl", "ca", "-batch", "-selfsign", "-notext", "-config", str(conf), "-extensions", "v", "-keyfile", str(key), "-in", str(csr), "-out", str(folder / "aged.crt"),
                     "-startdate", stamp(-300), "-enddate", stamp(60)], check=True, capture_output=True)
     return (folder / "aged.crt").read_bytes()
+
+
+def test_a_first_start_is_not_alarming(kube, space, one_manager):
+    """the certificates that it writes into the definitions make the API server set up our kinds again, and say so to everybody"""
+    if one_manager.running():
+        one_manager.stop()
+    for d in kube.raw("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]:
+        if d["spec"].get("conversion", {}).get("strategy") == "Webhook":
+            kube.raw("PATCH", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{d['metadata']['name']}", [{"op": "remove", "path": "/spec/conversion/webhook/clientConfig/caBundle"}], "application/json-patch+json")
+    assert "" in bundles(kube)
+    before = len(one_manager.log_text())
+    one_manager.start()
+    until(lambda: "" not in bundles(kube), "every definition has its certificates")
+    space.cpu_queue("a", 1)
+    submit_patiently(space, "train", "a")
+    space.admitted("train")
+    lines = [json.loads(line) for line in one_manager.log_text()[before:].splitlines() if line.startswith("{")]
+    told = [line for line in lines if "initializing" in line.get("error", "") + line.get("answer", "")]
+    assert not [line for line in told if line["level"] != "info"] and len(told) <= 1, told
+    assert not [k for k in one_manager.metrics() if k.startswith("sluice_write_errors_total") and 'code="429"' in k]
 
 
 def leaders(managers_):
