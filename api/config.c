@@ -20,7 +20,7 @@
 #define MAX_CONFIG_BYTES (1 << 20)
 
 enum versions { BOTH, V1, V2 };
-enum type { BOOL, INT, REAL, DURATION, TEXT, TEXTS, BYTES, ANY, ANY_TEXT, ANY_LIST, ANY_OBJECT };
+enum type { BOOL, INT, REAL, DURATION, TEXT, TEXTS, BYTES, ANY, ANY_TEXT, ANY_INT, ANY_LIST, ANY_OBJECT };
 struct row {
     const char *path;
     enum versions versions;
@@ -28,12 +28,15 @@ struct row {
     size_t at;
     int64_t low, high;
     const char *dflt, *help;
+    bool unused;
 };
 static const struct row rows[] = {
 #define SL_CONFIG(path, versions, type, member, low, high, dflt, help)                                                 \
-    {path, versions, type, offsetof(struct sl_config, member), low, high, dflt, help},
+    {path, versions, type, offsetof(struct sl_config, member), low, high, dflt, help, false},
+#define SL_CONFIG_UNUSED(path, versions, type, why) {path, versions, type, 0, 0, 0, "", why, true},
 #include "sluice/defs/config.def"
 #undef SL_CONFIG
+#undef SL_CONFIG_UNUSED
 };
 
 static const char *const known_frameworks[] = {"batch/job",
@@ -64,6 +67,11 @@ static void strings_free(struct sl_strings *s) {
         free(s->items[i]);
     free(s->items);
     *s = (struct sl_strings){NULL, 0};
+}
+
+static void strings_add(struct sl_strings *s, const char *text) {
+    s->items = sl_xrealloc(s->items, s->n + 1, sizeof *s->items);
+    s->items[s->n++] = sl_xstrdup(text);
 }
 
 static void text_set(char **at, const char *text) {
@@ -107,14 +115,12 @@ void sl_config_init(struct sl_config *c) {
             break;
         case BYTES: SL_ASSERT(bytes_parse(text, at)); break;
         case TEXTS:
-            if (*row->dflt) {
-                struct sl_strings *s = at;
-                s->items = sl_xalloc(sizeof *s->items);
-                s->items[s->n++] = sl_xstrdup(row->dflt);
-            }
+            if (*row->dflt)
+                strings_add(at, row->dflt);
             break;
         case ANY:
         case ANY_TEXT:
+        case ANY_INT:
         case ANY_LIST:
         case ANY_OBJECT: break;
         }
@@ -129,6 +135,7 @@ void sl_config_done(struct sl_config *c) {
         if (rows[i].type == TEXTS)
             strings_free(field(c, &rows[i]));
     }
+    strings_free(&c->unused);
     sl_selector_done(&c->managed_namespaces);
     for (size_t i = 0; i < c->n_transformations; i++) {
         struct sl_transformation *t = &c->transformations[i];
@@ -189,6 +196,7 @@ static void read_row(struct sl_config *c, const struct row *row, const struct sl
     switch (row->type) {
     case ANY: return;
     case ANY_TEXT: must_be(j, SL_JSON_STRING, "a string", path, l); return;
+    case ANY_INT: must_be(j, SL_JSON_INT, "an integer", path, l); return;
     case ANY_LIST: must_be(j, SL_JSON_ARRAY, "a list", path, l); return;
     case ANY_OBJECT: must_be(j, SL_JSON_OBJECT, "an object", path, l); return;
     case BOOL:
@@ -270,16 +278,19 @@ static void read_section(struct sl_config *c, const struct sl_json *section, con
         SL_AUTO_FREE char *whole = *dotted ? sl_xprintf("%s.%s", dotted, e.key) : sl_xstrdup(e.key);
         bool is_section;
         const struct row *row = strchr(e.key, '.') ? NULL : row_of(whole, v1, &is_section);
-        if (strchr(e.key, '.') || (!row && !is_section))
+        if (strchr(e.key, '.') || (!row && !is_section)) {
             sl_fielderr_add(l, SL_FE_UNKNOWN, at, NULL, NULL);
-        else if (sl_json_is_null(e.value))
+        } else if (sl_json_is_null(e.value)) {
             continue;
-        else if (row)
+        } else if (row) {
             read_row(c, row, e.value, at, l);
-        else if (!sl_json_is_object(e.value))
+            if (row->unused)
+                strings_add(&c->unused, whole);
+        } else if (!sl_json_is_object(e.value)) {
             sl_fielderr_add(l, SL_FE_INVALID, at, e.value, "must be an object");
-        else
+        } else {
             read_section(c, e.value, at, whole, v1, l);
+        }
     }
 }
 
@@ -667,11 +678,15 @@ bool sl_config_gate(const struct sl_config *c, const char *name, bool dflt) {
 }
 
 void sl_config_reference(struct sl_buf *out) {
-    static const char *const types[] = {"true or false", "integer", "number", "duration", "text",  "list of texts",
-                                        "quantity",      "",        "text",   "list",     "object"};
+    static const char *const types[] = {"true or false", "integer", "number", "duration", "text", "list of texts",
+                                        "quantity",      "",        "text",   "integer",  "list", "object"};
     static const char *const only[] = {"", " (v1beta1)", " (v1beta2)"};
     sl_buf_puts(out, "| Field | Type | Default | Meaning |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < SL_COUNT(rows); i++)
-        sl_buf_printf(out, "| `%s`%s | %s | %s%s%s | %s |\n", rows[i].path, only[rows[i].versions], types[rows[i].type],
-                      *rows[i].dflt ? "`" : "", rows[i].dflt, *rows[i].dflt ? "`" : "", rows[i].help);
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        const struct row *row = &rows[i];
+        const char *quote = *row->dflt ? "`" : "";
+        sl_buf_printf(out, "| `%s`%s | %s | %s%s%s | %s%s%s |\n", row->path, only[row->versions], types[row->type],
+                      quote, row->dflt, quote, row->unused ? "accepted, without effect" : "",
+                      row->unused && *row->help ? ": " : "", row->help);
+    }
 }

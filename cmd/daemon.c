@@ -282,6 +282,8 @@ int sl_cmd_manager(int argc, char **argv) {
         if (strcmp(config.frameworks.items[i], "batch/job") != 0)
             SL_LOG(WARN, "this kind of job is configured and not supported: nobody holds or queues it",
                    SL_STR("framework", config.frameworks.items[i]));
+    for (size_t i = 0; i < config.unused.n; i++)
+        SL_LOG(WARN, "this field of the configuration has no effect", SL_STR("field", config.unused.items[i]));
     SL_LOG(INFO, "started", SL_STR("version", SL_VERSION), SL_STR("identity", id),
            SL_I64("webhook_port", sl_server_port(d.server)),
            SL_I64("health_port", d.health ? sl_probes_port(d.health) : -1),

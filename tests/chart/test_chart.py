@@ -196,10 +196,18 @@ def test_every_value_is_described():
 
 
 @pytest.mark.parametrize("value,name", [("replicas=many", "replicas"), ("replicaz=2", "replicaz"), ("webhooks.timeoutSeconds=30", "timeoutSeconds"), ("image.digest=sha256:1", "digest"),
-                                        ("webhooks.unlabelledJobs.failurePolicy=Maybe", "failurePolicy")])
+                                        ("webhooks.unlabelledJobs.failurePolicy=Maybe", "failurePolicy"), ("config.fairSharring.enable=true", "fairSharring"), ("terminationGracePeriodSeconds=5", "terminationGracePeriodSeconds"),
+                                        ("podDisruptionBudget.minAvailable=2", "podDisruptionBudget.minAvailable"), ("podDisruptionBudget.minAvailable=100%", "podDisruptionBudget.minAvailable")])
 def test_wrong_values_are_named(value, name):
     p = helm("template", "sluice", CHART, "--set", value, check=False)
     assert p.returncode != 0 and name in p.stderr, p.stderr
+
+
+def test_the_configuration_may_have_what_the_manager_reads():
+    with open(os.path.join(ROOT, "include", "sluice", "defs", "config.def")) as f:
+        read = re.findall(r'^SL_CONFIG\w*\("([^".]+)', f.read(), re.M)
+    with open(os.path.join(CHART, "values.schema.json")) as f:
+        assert set(json.load(f)["properties"]["config"]["propertyNames"]["enum"]) == {"apiVersion", "kind", *read}
 
 
 def test_readme_lists_the_values():

@@ -1,7 +1,7 @@
 /*
  * The configuration file: Kueue's Configuration format (config.kueue.x-k8s.io v1beta2 and v1beta1) with a section
  * `sluice` of our own. Strict: an unknown field or a wrong value fails with its path. Everything has a default;
- * sl_config_init gives those.
+ * sl_config_init gives those. docs/configuration.md is the reference.
  */
 #ifndef SLUICE_API_CONFIG_H
 #define SLUICE_API_CONFIG_H
@@ -52,7 +52,7 @@ struct sl_config {
         char *host, *cert_dir;
         int64_t port;
     } webhook;
-    char *health_address, *metrics_address, *pprof_address;
+    char *health_address, *metrics_address;
     bool cluster_queue_metrics, local_queue_metrics;
     struct {
         bool enabled;
@@ -65,10 +65,9 @@ struct sl_config {
     } certs;
     double client_qps;
     int64_t client_burst;
-    char *visibility_address;
-    int64_t visibility_port;
     struct sl_gate *gates;
     size_t n_gates;
+    struct sl_strings unused; /* paths of fields that are set and have no effect here */
     /* sluice: */
     struct {
         char *size, *scope,

@@ -11,6 +11,7 @@
 #include "sluice/base/file.h"
 #include "sluice/base/mem.h"
 #include "sluice/base/yaml.h"
+#include "golden.h"
 
 #define HEAD2 "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 #define HEAD1 "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n"
@@ -46,7 +47,6 @@ static void config__defaults(void **s) {
     assert_string_equal(c.leader.name, "c1f6bfd2.kueue.x-k8s.io");
     assert_string_equal(c.certs.service, "kueue-webhook-service");
     assert_true(c.client_qps > 299 && c.client_qps < 301 && c.client_burst == 500);
-    assert_int_equal(c.visibility_port, 8082);
     assert_string_equal(c.shm.size, "auto");
     assert_int_equal(c.shm.max_bytes, (int64_t)64 << 30);
     assert_int_equal(c.shm.max_without_limits_bytes, (int64_t)32 << 30);
@@ -112,6 +112,12 @@ static void config__every_field(void **s) {
     assert_true(!strcmp(c.shm.size, "25%") && c.shm.max_bytes == (int64_t)10 << 30);
     assert_string_equal(c.gpu_resources.items[1], "acme.com/gpu-*");
     assert_true(!strcmp(c.ledger_path, "/l") && c.history_keep_ms == 3600000);
+    /* what is taken and does nothing is named */
+    static const char *const unused[] = {"visibilityServer.bindAddress", "visibilityServer.bindPort", "controller",
+                                         "multiKueue", "tls"};
+    assert_int_equal(c.unused.n, SL_COUNT(unused));
+    for (size_t i = 0; i < c.unused.n; i++)
+        assert_string_equal(c.unused.items[i], unused[i]);
     sl_config_done(&c);
 }
 
@@ -318,13 +324,25 @@ static void config__of_the_journeys(void **s) {
     }
 }
 
+/* docs/configuration.md ends with the table; SL_GOLDEN_UPDATE=1 writes it. */
 static void config__reference(void **s) {
     (void)s;
-    SL_AUTO_BUF out = SL_BUF_INIT(64 << 10);
+    static const char path[] = SL_SOURCE_DIR "/docs/configuration.md";
+    SL_AUTO_BUF out = SL_BUF_INIT(64 << 10), doc = SL_BUF_INIT(64 << 10), whole = SL_BUF_INIT(128 << 10);
     sl_config_reference(&out);
+    assert_int_equal(sl_buf_check(&out, NULL), 0);
     assert_non_null(strstr(sl_buf_text(&out), "| `webhook.port` | integer | `9443` |"));
     assert_non_null(strstr(sl_buf_text(&out), "| `waitForPodsReady.enable` (v1beta1) |"));
-    assert_int_equal(sl_buf_check(&out, NULL), 0);
+    assert_non_null(strstr(sl_buf_text(&out), "| `tls` | object |  | accepted, without effect: "));
+    assert_int_equal(sl_file_read(path, &doc, NULL), 0);
+    const char *table = strstr(sl_buf_text(&doc), "| Field |");
+    assert_non_null(table);
+    sl_buf_add(&whole, sl_buf_text(&doc), (size_t)(table - sl_buf_text(&doc)));
+    sl_buf_puts(&whole, sl_buf_text(&out));
+    if (golden_updating())
+        assert_int_equal(sl_file_write(path, sl_buf_text(&whole), whole.len, 0644, NULL), 0);
+    else
+        assert_string_equal(sl_buf_text(&doc), sl_buf_text(&whole));
 }
 
 int main(void) {
