@@ -7,6 +7,12 @@
 #include "sluice/base/mem.h"
 #include "sluice/cmd/command.h"
 
+/* Of verbs that look at a cluster. */
+#define CLUSTER_OPTIONS                                                                                                \
+    "  --kubeconfig  how to reach the cluster (default, as with kubectl: the files of $KUBECONFIG, else "              \
+    "~/.kube/config, else the pod's own account)\n"                                                                    \
+    "  --context     which of its contexts (default: the current one)\n"
+
 const struct sl_command sl_commands[] = {
     {"manager", "run the quota manager and its webhooks",
      "sluice manager [OPTION...]\n\n"
@@ -48,14 +54,17 @@ const struct sl_command sl_commands[] = {
      "  -o json  an object a line",
      sl_cmd_lint},
     {"explain", "say why a workload waits",
-     "sluice explain [-n NAMESPACE] WORKLOAD|job/NAME [--kubeconfig FILE | --simulate PATH] [--config FILE] [-o "
-     "text|json]\n\n"
-     "  -n            the namespace (default: default)\n"
-     "  --kubeconfig  the cluster (default: $KUBECONFIG, or the one whose pod this is)\n"
+     "sluice explain [-n NAMESPACE] WORKLOAD|job/NAME [--kubeconfig FILE] [--context NAME] [--config FILE] [-o "
+     "text|json]\n"
+     "sluice explain [-n NAMESPACE] WORKLOAD|job/NAME --simulate PATH [--config FILE] [-o text|json]\n\n"
+     "  -n            the namespace (default: that of the context)\n" CLUSTER_OPTIONS
      "  --simulate    instead of a cluster, manifests: the moment when all are created and nothing has finished",
      sl_cmd_explain},
     {"status", "show queues, what they use and how many wait",
-     "sluice status [--kubeconfig FILE | --simulate PATH] [--config FILE] [-o text|json]", sl_cmd_status},
+     "sluice status [--kubeconfig FILE] [--context NAME] [--config FILE] [-o text|json]\n"
+     "sluice status --simulate PATH [--config FILE] [-o text|json]\n\n" CLUSTER_OPTIONS
+     "  --simulate    instead of a cluster, manifests: the moment when all are created and nothing has finished",
+     sl_cmd_status},
     {"history", "show who took and returned quota",
      "sluice history --data-dir DIR [--queue NAME] [--namespace NS] [--limit 100] [-o text|json]\n"
      "sluice history --data-dir DIR --gpu-time [-o text|json]\n\n"
@@ -65,9 +74,10 @@ const struct sl_command sl_commands[] = {
      sl_cmd_history},
     {"check", "ask a running manager whether it is well", "sluice check --url http://HOST:PORT/readyz", sl_cmd_check},
     {"verify", "check from inside whether an installation is whole",
-     "sluice verify [-n NAMESPACE] [--timeout 60s] [--kubeconfig FILE] [--lease NAME] [--webhook-service NAME] "
-     "[--webhook-secret NAME]\n"
-     "              [--mutating-configuration NAME] [--validating-configuration NAME]",
+     "sluice verify [-n NAMESPACE] [--timeout 60s] [--kubeconfig FILE] [--context NAME] [--lease NAME]\n"
+     "              [--webhook-service NAME] [--webhook-secret NAME] [--mutating-configuration NAME] "
+     "[--validating-configuration NAME]\n\n" CLUSTER_OPTIONS
+     "  -n            where the manager is (default: sluice-system)",
      sl_cmd_verify},
     {"version", "print the version", "sluice version", sl_cmd_version},
     {NULL, NULL, NULL, NULL},

@@ -26,6 +26,9 @@
 #define ANSWER_LIMIT_MS 10000
 #define SYNC_LIMIT_MS   30000
 
+struct place { /* what is looked at */
+    const char *kubeconfig, *context, *simulate, *config;
+};
 struct eyes {
     struct sl_config config;
     struct sl_json *document;
@@ -52,19 +55,18 @@ static int may_read(struct sl_cluster *c, struct sl_err *err) {
     return 0;
 }
 
-static int open_eyes(struct eyes *e, const char *verb, bool json, const char *kubeconfig, const char *config_path,
-                     const char *simulate) {
+static int open_eyes(struct eyes *e, const char *verb, bool json, const struct place *at) {
     struct sl_err err = SL_ERR_INIT;
     SL_AUTO_FREE char *error = NULL;
     *e = (struct eyes){0};
-    if (sl_config_read(config_path, NULL, NULL, &e->config, &e->document, &error)) {
+    if (sl_config_read(at->config, NULL, NULL, &e->config, &e->document, &error)) {
         sl_cmd_error(verb, json, error);
         return SL_EXIT_FAILED;
     }
     sl_log_set_level(SL_LOG_ERROR);
-    if (simulate) {
+    if (at->simulate) {
         struct sl_manifests files = {0};
-        int rc = sl_manifests_load(&files, simulate, &err);
+        int rc = sl_manifests_load(&files, at->simulate, &err);
         if (!rc)
             rc = simulation_init(&e->sim, &e->config, e->document, 0, &err);
         for (size_t i = 0; !rc && i < files.n; i++) {
@@ -85,9 +87,9 @@ static int open_eyes(struct eyes *e, const char *verb, bool json, const char *ku
             sl_cmd_error(verb, json, err.text);
         return rc == SL_INVALID ? SL_EXIT_WRONG : rc ? SL_EXIT_FAILED : SL_EXIT_OK;
     }
-    if (!kubeconfig)
-        kubeconfig = getenv("KUBECONFIG");
-    int rc = sl_client_new(&(struct sl_client_options){.kubeconfig = kubeconfig}, &e->live, &err);
+    int rc = sl_client_new(
+        &(struct sl_client_options){.kubeconfig = at->kubeconfig, .context = at->context, .usual_places = true},
+        &e->live, &err);
     if (!rc)
         rc = may_read(e->live, &err);
     if (!rc)
@@ -122,6 +124,15 @@ static bool good_output(const char *verb, const char *output) {
     if (!strcmp(output, "text") || !strcmp(output, "json"))
         return true;
     fprintf(stderr, "sluice %s: -o is text or json\n", verb);
+    return false;
+}
+
+/* Who names a cluster and manifests would be told of only one of them. */
+static bool clear_place(const char *verb, const struct place *at) {
+    if (!at->simulate || (!at->kubeconfig && !at->context))
+        return true;
+    fprintf(stderr, "sluice %s: --simulate looks at manifests, --%s at a cluster: take one\n", verb,
+            at->kubeconfig ? "kubeconfig" : "context");
     return false;
 }
 
@@ -211,25 +222,33 @@ static char *nothing_to_explain(const struct eyes *e, const char *ns, const char
 }
 
 int sl_cmd_explain(int argc, char **argv) {
-    const char *ns = "default", *kubeconfig = NULL, *config = NULL, *simulate = NULL, *output = "text";
-    const struct sl_option options[] = {{"namespace", 'n', &ns, NULL},  {"kubeconfig", 0, &kubeconfig, NULL},
-                                        {"config", 0, &config, NULL},   {"simulate", 0, &simulate, NULL},
-                                        {"output", 'o', &output, NULL}, {NULL, 0, NULL, NULL}};
+    const char *ns = NULL, *output = "text";
+    struct place at = {NULL, NULL, NULL, NULL};
+    const struct sl_option options[] = {{"namespace", 'n', &ns, NULL},
+                                        {"kubeconfig", 0, &at.kubeconfig, NULL},
+                                        {"context", 0, &at.context, NULL},
+                                        {"config", 0, &at.config, NULL},
+                                        {"simulate", 0, &at.simulate, NULL},
+                                        {"output", 'o', &output, NULL},
+                                        {NULL, 0, NULL, NULL}};
     const char **args = NULL;
     int n = sl_options(argc, argv, options, &args), code;
     if (n < 0 || !good_output("explain", output)) {
         free(args);
         return SL_EXIT_USAGE;
     }
-    if (n != 1) {
-        fprintf(stderr, "sluice explain: names one Workload, or job/NAME\n");
+    if (n != 1 || !clear_place("explain", &at)) {
+        if (n != 1)
+            fprintf(stderr, "sluice explain: names one Workload, or job/NAME\n");
         free(args);
         return SL_EXIT_USAGE;
     }
     struct eyes e;
     bool json = !strcmp(output, "json");
-    code = open_eyes(&e, "explain", json, kubeconfig, config, simulate);
+    code = open_eyes(&e, "explain", json, &at);
     if (!code) {
+        if (!ns)
+            ns = e.live ? sl_client_namespace(e.live) : "default";
         SL_AUTO_FREE char *name = plain_name(args[0]);
         SL_AUTO_FREE char *uid = sl_manager_find(e.manager, ns, name);
         SL_AUTO_JSON *x = uid ? explanation(&e, uid) : NULL;
@@ -250,22 +269,21 @@ int sl_cmd_explain(int argc, char **argv) {
 }
 
 int sl_cmd_status(int argc, char **argv) {
-    const char *kubeconfig = NULL, *config = NULL, *simulate = NULL, *output = "text";
-    const struct sl_option options[] = {{"kubeconfig", 0, &kubeconfig, NULL},
-                                        {"config", 0, &config, NULL},
-                                        {"simulate", 0, &simulate, NULL},
-                                        {"output", 'o', &output, NULL},
-                                        {NULL, 0, NULL, NULL}};
+    const char *output = "text";
+    struct place at = {NULL, NULL, NULL, NULL};
+    const struct sl_option options[] = {{"kubeconfig", 0, &at.kubeconfig, NULL}, {"context", 0, &at.context, NULL},
+                                        {"config", 0, &at.config, NULL},         {"simulate", 0, &at.simulate, NULL},
+                                        {"output", 'o', &output, NULL},          {NULL, 0, NULL, NULL}};
     const char **args = NULL;
     int n = sl_options(argc, argv, options, &args);
     free(args);
-    if (n != 0 || !good_output("status", output)) {
+    if (n != 0 || !good_output("status", output) || !clear_place("status", &at)) {
         if (n > 0)
             fprintf(stderr, "sluice status: takes options only\n");
         return SL_EXIT_USAGE;
     }
     struct eyes e;
-    int code = open_eyes(&e, "status", !strcmp(output, "json"), kubeconfig, config, simulate);
+    int code = open_eyes(&e, "status", !strcmp(output, "json"), &at);
     if (!code) {
         SL_AUTO_JSON *list = sl_manager_queues(e.manager);
         if (!strcmp(output, "json")) {

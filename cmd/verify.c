@@ -140,7 +140,7 @@ static bool look(struct place *p) {
 }
 
 int sl_cmd_verify(int argc, char **argv) {
-    const char *kubeconfig = NULL, *limit = "60s";
+    const char *kubeconfig = NULL, *context = NULL, *limit = "60s";
     struct sl_buf report = SL_BUF_INIT(1u << 16);
     struct place p = {.ns = "sluice-system",
                       .lease = "c1f6bfd2.kueue.x-k8s.io",
@@ -150,6 +150,7 @@ int sl_cmd_verify(int argc, char **argv) {
                       .validating = "sluice-validating-webhook-configuration",
                       .report = &report};
     const struct sl_option options[] = {{"kubeconfig", 0, &kubeconfig, NULL},
+                                        {"context", 0, &context, NULL},
                                         {"namespace", 'n', &p.ns, NULL},
                                         {"lease", 0, &p.lease, NULL},
                                         {"webhook-service", 0, &p.service, NULL},
@@ -170,8 +171,8 @@ int sl_cmd_verify(int argc, char **argv) {
     }
     sl_log_set_level(SL_LOG_ERROR);
     struct sl_err err = SL_ERR_INIT;
-    if (sl_client_new(&(struct sl_client_options){.kubeconfig = kubeconfig ? kubeconfig : getenv("KUBECONFIG")}, &p.c,
-                      &err)) {
+    if (sl_client_new(&(struct sl_client_options){.kubeconfig = kubeconfig, .context = context, .usual_places = true},
+                      &p.c, &err)) {
         fprintf(stderr, "sluice verify: %s\n", err.text);
         return SL_EXIT_FAILED;
     }

@@ -14,6 +14,7 @@
 
 #include "sluice/base/log.h"
 #include "sluice/base/mem.h"
+#include "sluice/kube/client.h"
 
 #define LOOK_EVERY_MS  60000
 #define DOUBT_EVERY_MS 1000
@@ -80,7 +81,8 @@ void kube_creds_unref(struct kube_creds *c) {
 }
 
 struct kube_auth {
-    char *kubeconfig, *context; /* NULL: in-cluster; NULL: current-context */
+    struct kube_files files; /* none: in-cluster */
+    char *context;           /* NULL: current-context */
     struct kube_config config;
     struct kube_creds *creds;
     int64_t looked_ms;
@@ -143,14 +145,39 @@ static int load(const struct kube_config *config, struct kube_creds **ret, struc
     return 0;
 }
 
-int kube_auth_new(const char *kubeconfig, const char *context, struct kube_auth **ret, struct sl_err *err) {
+static int in_cluster(struct kube_auth *a, struct sl_err *err) {
+    const char *ns = getenv("POD_NAMESPACE");
+    int rc = kube_config_in_cluster(&a->config, KUBE_SERVICE_ACCOUNT, getenv("KUBERNETES_SERVICE_HOST"),
+                                    getenv("KUBERNETES_SERVICE_PORT"), err);
+    if (!rc && ns && *ns) {
+        free(a->config.ns);
+        a->config.ns = sl_xstrdup(ns);
+    }
+    return rc;
+}
+
+/* The files, and where they say nothing, the pod. */
+static int find(struct kube_auth *a, struct sl_err *err) {
+    int rc = a->files.n ? kube_config_load(&a->config, &a->files, a->context, err) : 0;
+    if (rc || a->config.server)
+        return rc;
+    if (!a->files.n || getenv("KUBERNETES_SERVICE_HOST")) {
+        kube_files_done(&a->files);
+        return in_cluster(a, err);
+    }
+    return sl_err_set(err, SL_NOT_FOUND,
+                      "no cluster is named: %s%s does not exist or has no current-context, and this is no pod; "
+                      "--kubeconfig names another file",
+                      a->files.paths[0], a->files.n > 1 ? " (and what else KUBECONFIG lists)" : "");
+}
+
+int kube_auth_new(const struct sl_client_options *options, struct kube_auth **ret, struct sl_err *err) {
     struct kube_auth *a = sl_xalloc(sizeof *a);
     a->looked_ms = INT64_MIN;
-    a->kubeconfig = sl_xstrdup(kubeconfig);
-    a->context = sl_xstrdup(context);
-    int rc = kubeconfig ? kube_config_load(&a->config, kubeconfig, context, err)
-                        : kube_config_in_cluster(&a->config, KUBE_SERVICE_ACCOUNT, getenv("KUBERNETES_SERVICE_HOST"),
-                                                 getenv("KUBERNETES_SERVICE_PORT"), err);
+    a->context = sl_xstrdup(options->context);
+    int rc = kube_files_find(&a->files, options->kubeconfig, options->usual_places, err);
+    if (!rc)
+        rc = find(a, err);
     if (!rc)
         rc = load(&a->config, &a->creds, err);
     if (rc) {
@@ -166,7 +193,7 @@ void kube_auth_free(struct kube_auth *a) {
         return;
     kube_creds_unref(a->creds);
     kube_config_done(&a->config);
-    free(a->kubeconfig);
+    kube_files_done(&a->files);
     free(a->context);
     free(a);
 }
@@ -183,21 +210,24 @@ static bool same(const struct kube_secret *a, const struct kube_secret *b) {
  * connections, watches and the books behind them belong to that one. */
 static int read_config(const struct kube_auth *a, struct kube_config *ret, struct sl_err *err) {
     struct kube_config c = {0};
-    int rc = kube_config_load(&c, a->kubeconfig, a->context, err);
+    int rc = kube_config_load(&c, &a->files, a->context, err);
     if (rc)
         return rc;
+    if (!c.server)
+        return sl_err_set(err, SL_NOT_FOUND, "kubeconfig %s: names no cluster any more", a->files.paths[0]);
     const char *name = c.tls_server_name ? c.tls_server_name : "",
                *old = a->config.tls_server_name ? a->config.tls_server_name : "";
     if (strcmp(c.server, a->config.server) || strcmp(name, old)) {
         kube_config_done(&c);
-        return sl_err_set(err, SL_INVALID, "kubeconfig %s names another server now: restart to use it", a->kubeconfig);
+        return sl_err_set(err, SL_INVALID, "kubeconfig %s names another server now: restart to use it",
+                          a->files.paths[0]);
     }
     *ret = c;
     return 0;
 }
 
 static int load_again(struct kube_auth *a, struct kube_creds **ret, struct sl_err *err) {
-    if (!a->kubeconfig)
+    if (!a->files.n)
         return load(&a->config, ret, err);
     struct kube_config c = {0};
     int rc = read_config(a, &c, err);

@@ -32,14 +32,28 @@ struct kube_source {
 struct kube_config {
     char *server;          /* without a slash at the end */
     char *tls_server_name; /* NULL: the server's host */
+    char *ns;              /* of the context or the pod; NULL: none is named */
     bool insecure;
     struct kube_source ca, cert, key, token;
 };
 void kube_config_done(struct kube_config *config);
-/* Reads a kubeconfig. context NULL: current-context. Paths in it are relative to its folder. Errors name the file and
- * the field. */
-SL_MUST int kube_config_load(struct kube_config *ret, const char *path, const char *context, struct sl_err *err);
-/* The same from text, for tests and fuzzing; folder for relative paths. */
+/* The files that make up a kubeconfig, in the order in which they count. */
+struct kube_files {
+    char **paths;
+    size_t n;
+    bool may_lack; /* files that do not exist are passed over, and together they need not say anything */
+};
+/* kubeconfig: that file alone, which has to be there. NULL with usual: those of $KUBECONFIG, a list with colons, else
+ * ~/.kube/config; without: none. SL_TOO_BIG for more than 64. */
+SL_MUST int kube_files_find(struct kube_files *ret, const char *kubeconfig, bool usual, struct sl_err *err);
+void kube_files_done(struct kube_files *files);
+/* Reads a kubeconfig. context NULL: current-context of the first file that has one. A cluster, user or context is taken
+ * from the first file that has one of that name, and from no other; paths in it are relative to the folder of its file.
+ * Errors name the file and the field. Where files may lack, ret->server stays NULL when no context is named anywhere.
+ */
+SL_MUST int kube_config_load(struct kube_config *ret, const struct kube_files *files, const char *context,
+                             struct sl_err *err);
+/* The same of one text, for tests and fuzzing; folder for relative paths. */
 SL_MUST int kube_config_parse(struct kube_config *ret, const char *text, size_t len, const char *folder,
                               const char *context, struct sl_err *err);
 /* The pod's own credentials; folder is the service account's, host and port come from the environment (NULL: error). */
@@ -56,8 +70,9 @@ struct kube_creds *kube_creds_ref(struct kube_creds *c);
 void kube_creds_unref(struct kube_creds *c); /* NULL is fine */
 
 struct kube_auth;
-/* kubeconfig NULL: in-cluster. Everything is read and checked for form. */
-SL_MUST int kube_auth_new(const char *kubeconfig, const char *context, struct kube_auth **ret, struct sl_err *err);
+/* Where the options say (sluice/kube/client.h). Everything is read and checked for form. */
+struct sl_client_options;
+SL_MUST int kube_auth_new(const struct sl_client_options *options, struct kube_auth **ret, struct sl_err *err);
 void kube_auth_free(struct kube_auth *a);
 const struct kube_config *kube_auth_config(const struct kube_auth *a);
 /* Present credentials (owned reference). Files are looked at again when a minute has passed since the last look. */

@@ -413,7 +413,7 @@ int sl_client_new(const struct sl_client_options *options, struct sl_cluster **r
     pthread_once(&once, init_library);
     struct kube_client *c = sl_xalloc(sizeof *c);
     c->base.ops = &ops;
-    int rc = kube_auth_new(options->kubeconfig, options->context, &c->auth, err);
+    int rc = kube_auth_new(options, &c->auth, err);
     if (rc) {
         close_client(&c->base);
         return rc;
@@ -435,4 +435,9 @@ int sl_client_new(const struct sl_client_options *options, struct sl_cluster **r
         c->random = 0x9e3779b97f4a7c15ull;
     *ret = &c->base;
     return 0;
+}
+
+const char *sl_client_namespace(const struct sl_cluster *cluster) {
+    const char *ns = kube_auth_config(((const struct kube_client *)cluster)->auth)->ns;
+    return ns && *ns ? ns : "default";
 }

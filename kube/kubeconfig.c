@@ -2,6 +2,10 @@
  * A kubeconfig is checked in the order client-go reads it: context, cluster, user. What we cannot do (proxies,
  * credential plugins, passwords, impersonation) is refused by name, since ignoring it would connect as somebody else or
  * not at all.
+ *
+ * Several files are not merged into one tree: whatever is looked for is looked for in one after the other, which comes
+ * to the same (an entry is taken whole from the first file that has one of its name) and remembers the file, whose
+ * folder relative paths start from.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +15,9 @@
 #include "sluice/base/mem.h"
 #include "sluice/base/yaml.h"
 
-#define MAX_FILE ((size_t)4 << 20)
+#define MAX_FILE  ((size_t)4 << 20)
+#define MAX_FILES 64
+#define MAX_NAME  ((size_t)256)
 
 static void source_done(struct kube_source *s) {
     kube_secret_done(&s->inline_data);
@@ -21,6 +27,7 @@ static void source_done(struct kube_source *s) {
 void kube_config_done(struct kube_config *c) {
     free(c->server);
     free(c->tls_server_name);
+    free(c->ns);
     source_done(&c->ca);
     source_done(&c->cert);
     source_done(&c->key);
@@ -28,12 +35,24 @@ void kube_config_done(struct kube_config *c) {
     memset(c, 0, sizeof *c);
 }
 
-/* The entry called name in list `plural` (members: name, singular); NULL when absent. */
-static const struct sl_json *find_entry(const struct sl_json *doc, const char *plural, const char *name) {
-    SL_JSON_ITEMS (sl_json_get(doc, plural), e) {
-        if (!strcmp(sl_json_get_str(e.value, "name", ""), name))
-            return e.value;
-    }
+/* A file of a kubeconfig, read. */
+struct part {
+    const char *name; /* for errors; NULL: a text */
+    struct sl_json *doc;
+    char *folder;
+};
+
+/* The entry called name in list `plural` (members: name, singular) of the first part that has one, and that part; NULL
+ * when absent. */
+static const struct sl_json *find_entry(const struct part *parts, size_t n, const char *plural, const char *name,
+                                        const struct part **ret) {
+    for (size_t i = 0; i < n; i++)
+        SL_JSON_ITEMS (sl_json_get(parts[i].doc, plural), e) {
+            if (!strcmp(sl_json_get_str(e.value, "name", ""), name)) {
+                *ret = &parts[i];
+                return e.value;
+            }
+        }
     return NULL;
 }
 
@@ -142,6 +161,7 @@ static int read_user(struct kube_config *c, const struct sl_json *user, const ch
         {"as", "impersonation is not supported"},
         {"as-uid", "impersonation is not supported"},
         {"as-groups", "impersonation is not supported"},
+        {"as-user-extra", "impersonation is not supported"},
     };
     for (size_t i = 0; i < SL_COUNT(refused); i++) {
         if (!sl_json_is_null(sl_json_get(user, refused[i].key)))
@@ -168,48 +188,85 @@ static int read_user(struct kube_config *c, const struct sl_json *user, const ch
     return 0;
 }
 
-static int read_doc(struct kube_config *c, const struct sl_json *doc, const char *folder, const char *context,
-                    struct sl_err *err) {
-    const char *current = NULL, *cluster_name = NULL, *user_name = NULL;
-    int rc = text_of(doc, "kubeconfig", "current-context", &current, err);
-    if (rc)
-        return rc;
-    if (!context)
-        context = current;
-    if (!context)
-        return sl_err_set(err, SL_INVALID, "current-context is missing and no context was chosen");
-    const struct sl_json *entry = find_entry(doc, "contexts", context);
+/* Of several files: which one it is about. */
+static int in_part(const struct part *part, size_t n, int rc, struct sl_err *err) {
+    if (n > 1)
+        sl_err_wrap(err, "%s", part->name);
+    return rc;
+}
+
+/* *ret_context stays NULL when no part names one. */
+static int current_context(const struct part *parts, size_t n, const char **ret_context, struct sl_err *err) {
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc && !*ret_context; i++) {
+        rc = text_of(parts[i].doc, "kubeconfig", "current-context", ret_context, err);
+        if (rc)
+            in_part(&parts[i], n, rc, err);
+    }
+    return rc;
+}
+
+static int read_parts(struct kube_config *c, const struct part *parts, size_t n, const char *context,
+                      struct sl_err *err) {
+    const char *cluster_name = NULL, *user_name = NULL, *ns = NULL;
+    const struct part *part = NULL;
+    const struct sl_json *entry = find_entry(parts, n, "contexts", context, &part), *inner;
     if (!entry)
         return sl_err_set(err, SL_NOT_FOUND, "contexts: there is none called \"%s\"", context);
-    rc = text_of(sl_json_get(entry, "context"), "context", "cluster", &cluster_name, err);
+    inner = sl_json_get(entry, "context");
+    int rc = text_of(inner, "context", "cluster", &cluster_name, err);
     if (!rc)
-        rc = text_of(sl_json_get(entry, "context"), "context", "user", &user_name, err);
+        rc = text_of(inner, "context", "user", &user_name, err);
+    if (!rc)
+        rc = text_of(inner, "context", "namespace", &ns, err);
     if (rc)
-        return rc;
-    const struct sl_json *cluster = cluster_name ? find_entry(doc, "clusters", cluster_name) : NULL;
+        return in_part(part, n, rc, err);
+    const struct sl_json *cluster = cluster_name ? find_entry(parts, n, "clusters", cluster_name, &part) : NULL;
     if (!cluster)
         return sl_err_set(err, SL_NOT_FOUND, "clusters: there is none called \"%s\" (context \"%s\")",
                           cluster_name ? cluster_name : "", context);
-    rc = read_cluster(c, sl_json_get(cluster, "cluster"), folder, err);
-    if (rc)
-        return sl_err_wrap(err, "cluster \"%s\"", cluster_name);
-    const struct sl_json *user = user_name ? find_entry(doc, "users", user_name) : NULL;
+    rc = read_cluster(c, sl_json_get(cluster, "cluster"), part->folder, err);
+    if (rc) {
+        sl_err_wrap(err, "cluster \"%s\"", cluster_name);
+        return in_part(part, n, rc, err);
+    }
+    const struct sl_json *user = user_name ? find_entry(parts, n, "users", user_name, &part) : NULL;
     if (user_name && !user)
         return sl_err_set(err, SL_NOT_FOUND, "users: there is none called \"%s\" (context \"%s\")", user_name, context);
-    rc = read_user(c, sl_json_get(user, "user"), folder, err);
-    return rc ? sl_err_wrap(err, "user \"%s\"", user_name) : 0;
+    rc = user ? read_user(c, sl_json_get(user, "user"), part->folder, err) : 0;
+    if (rc) {
+        sl_err_wrap(err, "user \"%s\"", user_name);
+        return in_part(part, n, rc, err);
+    }
+    c->ns = sl_xstrdup(ns);
+    return 0;
 }
 
-int kube_config_parse(struct kube_config *ret, const char *text, size_t len, const char *folder, const char *context,
-                      struct sl_err *err) {
+/* *ret_doc: owned; stays NULL for a file without a document. */
+static int parse_part(const char *text, size_t len, struct sl_json **ret_doc, struct sl_err *err) {
     SL_AUTO_JSON *docs = NULL;
     int rc = sl_yaml_parse(text, len, false, &docs, NULL, err);
     if (rc)
         return rc;
-    if (sl_json_len(docs) != 1 || !sl_json_is_object(sl_json_at(docs, 0)))
+    if (sl_json_len(docs) > 1 || (sl_json_len(docs) && !sl_json_is_object(sl_json_at(docs, 0))))
         return sl_err_set(err, SL_INVALID, "a kubeconfig is one YAML document with a mapping");
+    *ret_doc = sl_json_ref(sl_json_at(docs, 0));
+    return 0;
+}
+
+int kube_config_parse(struct kube_config *ret, const char *text, size_t len, const char *folder, const char *context,
+                      struct sl_err *err) {
+    SL_AUTO_JSON *doc = NULL;
+    SL_AUTO_FREE char *where = sl_xstrdup(folder);
+    int rc = parse_part(text, len, &doc, err);
+    const struct part part = {NULL, doc, where};
+    if (!rc && !context)
+        rc = current_context(&part, 1, &context, err);
+    if (!rc && !context)
+        rc = sl_err_set(err, SL_INVALID, "current-context is missing and no context was chosen");
     struct kube_config c = {0};
-    rc = read_doc(&c, sl_json_at(docs, 0), folder, context, err);
+    if (!rc)
+        rc = read_parts(&c, &part, 1, context, err);
     if (rc) {
         kube_config_done(&c);
         return rc;
@@ -218,15 +275,99 @@ int kube_config_parse(struct kube_config *ret, const char *text, size_t len, con
     return 0;
 }
 
-int kube_config_load(struct kube_config *ret, const char *path, const char *context, struct sl_err *err) {
+static int load_part(struct part *part, const char *path, struct sl_err *err) {
     struct kube_secret text = {0};
     const char *slash = strrchr(path, '/');
-    SL_AUTO_FREE char *folder = slash ? sl_xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : sl_xstrdup("");
+    part->name = path;
+    part->folder = slash ? sl_xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : sl_xstrdup("");
     int rc = kube_secret_read(&text, path, MAX_FILE, err);
-    if (!rc)
-        rc = kube_config_parse(ret, text.data, text.len, folder, context, err);
+    if (!rc) {
+        rc = parse_part(text.data, text.len, &part->doc, err);
+        if (rc)
+            sl_err_wrap(err, "%s", path);
+    }
     kube_secret_done(&text);
-    return rc ? sl_err_wrap(err, "kubeconfig %s", path) : 0;
+    return rc;
+}
+
+static int load_parts(struct kube_config *c, const struct kube_files *files, struct part *parts, const char *context,
+                      struct sl_err *err) {
+    size_t n = 0;
+    for (size_t i = 0; i < files->n; i++) {
+        int rc = load_part(&parts[n], files->paths[i], err);
+        if (!rc && parts[n].doc)
+            n++;
+        else
+            free(SL_TAKE(parts[n].folder));
+        if (rc && !(rc == SL_NOT_FOUND && files->may_lack))
+            return rc;
+    }
+    int rc = context ? 0 : current_context(parts, n, &context, err);
+    if (!rc && !context)
+        return files->may_lack ? 0
+                               : sl_err_set(err, SL_INVALID, "current-context is missing and no context was chosen");
+    return rc ? rc : read_parts(c, parts, n, context, err);
+}
+
+int kube_config_load(struct kube_config *ret, const struct kube_files *files, const char *context, struct sl_err *err) {
+    struct part parts[MAX_FILES] = {{0}};
+    struct kube_config c = {0};
+    struct sl_err own = SL_ERR_INIT;
+    SL_ASSERT(files->n <= MAX_FILES);
+    int rc = load_parts(&c, files, parts, context, &own);
+    for (size_t i = 0; i < files->n; i++) {
+        sl_json_unref(parts[i].doc);
+        free(parts[i].folder);
+    }
+    if (rc) {
+        kube_config_done(&c);
+        sl_err_set(err, rc, "%s", own.text);
+        return files->n == 1 && strncmp(own.text, files->paths[0], strlen(files->paths[0])) != 0
+                   ? sl_err_wrap(err, "kubeconfig %s", files->paths[0])
+                   : sl_err_wrap(err, "kubeconfig");
+    }
+    *ret = c;
+    return 0;
+}
+
+static void add_file(struct kube_files *f, size_t *cap, char *take) {
+    for (size_t i = 0; i < f->n; i++)
+        if (!strcmp(f->paths[i], take)) {
+            free(take);
+            return;
+        }
+    SL_GROW(f->paths, *cap, f->n);
+    f->paths[f->n++] = take;
+}
+
+int kube_files_find(struct kube_files *ret, const char *kubeconfig, bool usual, struct sl_err *err) {
+    const char *list = kubeconfig || !usual ? NULL : getenv("KUBECONFIG"), *home = getenv("HOME");
+    struct kube_files f = {.may_lack = !kubeconfig};
+    size_t cap = 0;
+    if (kubeconfig) {
+        add_file(&f, &cap, sl_xstrdup(kubeconfig));
+    } else if (list && *list) {
+        for (size_t len; *list; list += len + (list[len] == ':')) {
+            len = strcspn(list, ":");
+            if (len)
+                add_file(&f, &cap, sl_xstrndup(list, len));
+        }
+    } else if (usual && home && *home) {
+        add_file(&f, &cap, sl_xprintf("%s/.kube/config", home));
+    }
+    if (f.n > MAX_FILES) {
+        kube_files_done(&f);
+        return sl_err_set(err, SL_TOO_BIG, "KUBECONFIG names more than %d files", MAX_FILES);
+    }
+    *ret = f;
+    return 0;
+}
+
+void kube_files_done(struct kube_files *f) {
+    for (size_t i = 0; i < f->n; i++)
+        free(f->paths[i]);
+    free(f->paths);
+    *f = (struct kube_files){0};
 }
 
 int kube_config_in_cluster(struct kube_config *ret, const char *folder, const char *host, const char *port,
@@ -238,6 +379,11 @@ int kube_config_in_cluster(struct kube_config *ret, const char *folder, const ch
     c.server = sl_xprintf(strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s", host, port);
     c.ca.path = sl_xprintf("%s/ca.crt", folder);
     c.token.path = sl_xprintf("%s/token", folder);
+    SL_AUTO_FREE char *ns_path = sl_xprintf("%s/namespace", folder);
+    struct kube_secret ns = {0};
+    if (!kube_secret_read(&ns, ns_path, MAX_NAME, NULL)) /* not every pod's account has one */
+        c.ns = sl_xstrndup(ns.data, strcspn(ns.data, " \t\r\n"));
+    kube_secret_done(&ns);
     int rc = check_server(c.server, err);
     if (rc) {
         kube_config_done(&c);

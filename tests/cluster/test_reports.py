@@ -5,6 +5,7 @@ import subprocess
 import pytest
 from kubernetes.client.exceptions import ApiException
 
+import cluster as control
 import manager as managers
 from support import GPU, condition, is_true, message, number, set_phase, steady, until
 
@@ -215,3 +216,22 @@ def test_explain_of_a_live_cluster_says_what_the_condition_says(cluster, space, 
     finally:
         manager.start().join()
     space.admitted("first")
+
+
+def test_the_verbs_find_a_cluster_as_kubectl_does(cluster, space, tmp_path):
+    """a list of kubeconfigs, one of them missing, whose context has a namespace: kubectl and explain see the same"""
+    space.cpu_queue("q", 1)
+    space.submit("runs", "q")
+    space.admitted("runs")
+    here = tmp_path / "here"
+    here.write_text(f"contexts: [{{name: here, context: {{cluster: test, user: admin, namespace: {space.ns}}}}}]\ncurrent-context: here\n")
+    env = {**control.clean_env(), "KUBECONFIG": f"{tmp_path}/nothing:{here}:{cluster.kubeconfig}"}
+
+    def say(*args):
+        with cluster.inside():
+            return subprocess.run(args, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert "job.batch/runs" in say(cluster.bin["kubectl"], "get", "job", "-o", "name").stdout
+    p = say(managers.BINARY, "explain", "job/runs")
+    assert p.returncode == 0 and "holds 1 cpu" in p.stdout, p.stdout
+    p = say(managers.BINARY, "explain", "job/runs", "--context", "test")
+    assert p.returncode == 1 and "no Job runs in namespace default" in p.stdout, p.stdout

@@ -167,6 +167,45 @@ static void nobody_there_is_said_soon(void **state) {
     assert_said("did not answer in time");
 }
 
+static void the_cluster_is_found_as_kubectl_finds_it(void **state) {
+    (void)state;
+    const char *const config =
+        "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: plug, user: {exec: {command: "
+        "aws}}}]\ncontexts: [{name: a, context: {cluster: a, user: plug}}]\ncurrent-context: a\n";
+    SL_AUTO_FREE char *home = sl_xstrdup(getenv("HOME")), *kube = sl_xprintf("%s/.kube", folder),
+                      *path = sl_xprintf("%s/config", kube), *list = sl_xprintf("%s/nope:%s", folder, path);
+    int (*const verbs[])(int, char **) = {sl_cmd_status, sl_cmd_verify};
+    assert_int_equal(setenv("HOME", folder, 1) | unsetenv("KUBECONFIG") | unsetenv("KUBERNETES_SERVICE_HOST"), 0);
+    for (size_t i = 0; i < SL_COUNT(verbs); i++) {
+        assert_int_equal(RUN(verbs[i]), SL_EXIT_FAILED);
+        assert_said("/.kube/config does not exist or has no current-context, and this is no pod");
+    }
+    assert_int_equal(mkdir(kube, 0700), 0);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(config, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    for (size_t i = 0; i < SL_COUNT(verbs); i++) {
+        assert_int_equal(RUN(verbs[i]), SL_EXIT_FAILED);
+        assert_said("/.kube/config: user \"plug\": user.exec is not supported: credential plugins are not run");
+    }
+    assert_int_equal(setenv("KUBECONFIG", list, 1) | setenv("HOME", "/nonexistent", 1), 0);
+    for (size_t i = 0; i < SL_COUNT(verbs); i++) {
+        assert_int_equal(RUN(verbs[i]), SL_EXIT_FAILED);
+        assert_said("user.exec is not supported");
+        assert_int_equal(RUN(verbs[i], "--context", "b"), SL_EXIT_FAILED);
+        assert_said("contexts: there is none called \"b\"");
+        assert_int_equal(RUN(verbs[i], "--kubeconfig", "/nonexistent/config"), SL_EXIT_FAILED);
+        assert_said("kubeconfig: /nonexistent/config: No such file or directory");
+    }
+    assert_int_equal(RUN(sl_cmd_explain, "job/j", "--context", "b"), SL_EXIT_FAILED);
+    assert_said("sluice explain: kubeconfig");
+    assert_int_equal(RUN(sl_cmd_explain, "job/j", "--context", "b", "--simulate", folder), SL_EXIT_USAGE);
+    assert_said("--simulate looks at manifests, --context at a cluster: take one");
+    assert_int_equal(RUN(sl_cmd_status, "--kubeconfig", "b", "--simulate", folder), SL_EXIT_USAGE);
+    assert_int_equal(unsetenv("KUBECONFIG") | setenv("HOME", home ? home : "/", 1) | unlink(path) | rmdir(kube), 0);
+}
+
 static void history_tells_gpu_hours(void **state) {
     (void)state;
     SL_AUTO_FREE char *dir = sl_xprintf("%s/ledger", folder);
@@ -222,6 +261,7 @@ int main(void) {
         cmocka_unit_test(the_readme_tells_the_story_as_it_is),
         cmocka_unit_test(jobs_without_a_workload_are_explained),
         cmocka_unit_test(nobody_there_is_said_soon),
+        cmocka_unit_test(the_cluster_is_found_as_kubectl_finds_it),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "auth.h"
@@ -65,6 +66,7 @@ static void refuses_by_name(void **state) {
         {HEAD CLUSTER(SERVER) USER("auth-provider: {name: gcp}"), "user.auth-provider is not supported"},
         {HEAD CLUSTER(SERVER) USER("username: a, password: b"), "user.username is not supported"},
         {HEAD CLUSTER(SERVER) USER("as: root"), "user.as is not supported"},
+        {HEAD CLUSTER(SERVER) USER("as-user-extra: {a: [b]}"), "user.as-user-extra is not supported"},
         {HEAD CLUSTER(SERVER) USER("client-certificate: c"), "user.client-key is missing"},
         {HEAD CLUSTER(SERVER) USER("client-key: c"), "user.client-certificate is missing"},
         {HEAD CLUSTER(SERVER) USER("token: [1]"), "user.token must be text"},
@@ -130,7 +132,7 @@ static void files_are_read_again(void **state) {
     put("ca", "-----BEGIN CERTIFICATE-----\nA\n");
     struct kube_auth *a = NULL;
     struct sl_err err = SL_ERR_INIT;
-    assert_int_equal(kube_auth_new(config, NULL, &a, &err), 0);
+    assert_int_equal(kube_auth_new(&(struct sl_client_options){.kubeconfig = config}, &a, &err), 0);
     struct kube_creds *first = kube_auth_get(a, 1000);
     assert_string_equal(first->token.data, "one");
     put("token", "two");
@@ -165,15 +167,15 @@ static void files_are_read_again(void **state) {
     kube_auth_free(a);
     /* at the start such files are errors that name file and field */
     put("token", "bad token");
-    assert_int_equal(kube_auth_new(config, NULL, &a, &err), SL_INVALID);
+    assert_int_equal(kube_auth_new(&(struct sl_client_options){.kubeconfig = config}, &a, &err), SL_INVALID);
     assert_non_null(strstr(err.text, "token"));
     put("ca", "nothing");
-    assert_int_equal(kube_auth_new(config, NULL, &a, &err), SL_INVALID);
+    assert_int_equal(kube_auth_new(&(struct sl_client_options){.kubeconfig = config}, &a, &err), SL_INVALID);
     assert_non_null(strstr(err.text, "certificate-authority"));
     unlink(ca);
-    assert_int_equal(kube_auth_new(config, NULL, &a, &err), SL_NOT_FOUND);
+    assert_int_equal(kube_auth_new(&(struct sl_client_options){.kubeconfig = config}, &a, &err), SL_NOT_FOUND);
     unlink(config);
-    assert_int_equal(kube_auth_new(config, NULL, &a, &err), SL_NOT_FOUND);
+    assert_int_equal(kube_auth_new(&(struct sl_client_options){.kubeconfig = config}, &a, &err), SL_NOT_FOUND);
     assert_non_null(strstr(err.text, config));
     unlink(token);
     rmdir(folder);
@@ -187,7 +189,7 @@ static void a_kubeconfig_is_read_again_too(void **state) {
     put("config", HEAD CLUSTER(SERVER) USER("token: one"));
     struct kube_auth *a = NULL;
     struct sl_err err = SL_ERR_INIT;
-    assert_int_equal(kube_auth_new(config, NULL, &a, &err), 0);
+    assert_int_equal(kube_auth_new(&(struct sl_client_options){.kubeconfig = config}, &a, &err), 0);
     struct kube_creds *first = kube_auth_get(a, 0);
     static const struct {
         const char *text, *token;
@@ -211,6 +213,166 @@ static void a_kubeconfig_is_read_again_too(void **state) {
     rmdir(folder);
 }
 
+static void in_folder(void) {
+    snprintf(folder, sizeof folder, "/tmp/sluice-auth-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+}
+
+static void gone(const char *const *names) {
+    for (; *names; names++) {
+        SL_AUTO_FREE char *path = sl_xprintf("%s/%s", folder, *names);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* "a:b" of files in the folder as KUBECONFIG, read; what it says as SERVER TOKEN CA NAMESPACE, or the error. */
+static char *merged(const char *list, const char *context) {
+    SL_AUTO_BUF env = SL_BUF_INIT(65536);
+    for (size_t len; *list; list += len) {
+        len = strcspn(list, ":");
+        if (len)
+            sl_buf_printf(&env, "%s/%.*s", folder, (int)len, list);
+        for (; list[len] == ':'; len++)
+            sl_buf_putc(&env, ':');
+    }
+    assert_int_equal(setenv("KUBECONFIG", sl_buf_text(&env), 1), 0);
+    struct kube_files files;
+    struct kube_config c = {0};
+    struct sl_err err = SL_ERR_INIT;
+    assert_int_equal(kube_files_find(&files, NULL, true, &err), 0);
+    int rc = kube_config_load(&c, &files, context, &err);
+    char *ret = rc ? sl_xstrdup(err.text)
+                : !c.server
+                    ? sl_xstrdup("nothing")
+                    : sl_xprintf("%s %s %s %s", c.server, c.token.path ? c.token.path : c.token.inline_data.data,
+                                 c.ca.path ? c.ca.path : "-", c.ns ? c.ns : "-");
+    kube_config_done(&c);
+    kube_files_done(&files);
+    assert_int_equal(unsetenv("KUBECONFIG"), 0);
+    return ret;
+}
+
+/* Each row is what kubectl makes of the same list. */
+static void a_list_of_files_is_read_as_kubectl_does(void **state) {
+    (void)state;
+    in_folder();
+    put("a", "clusters: [{name: k, cluster: {server: 'https://a:1', certificate-authority: ca.crt}}]\n"
+             "users: [{name: u, user: {token: ta}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n");
+    put("b", "clusters: [{name: k, cluster: {server: 'https://b:1', tls-server-name: bb}}, {name: l, cluster: {server: "
+             "'https://l:1'}}]\nusers: [{name: u, user: {token: tb, tokenFile: tok}}]\ncontexts: [{name: c, context: "
+             "{cluster: l, user: u, namespace: nb}}, {name: d, context: {cluster: l, user: u}}]\ncurrent-context: d\n");
+    put("e", "");
+    put("f", "current-context: c\n");
+    put("x", "a: [");
+    put("y",
+        "users: [{name: y, user: {exec: {command: aws}}}]\ncontexts: [{name: y, context: {cluster: k, user: y}}]\n");
+    SL_AUTO_FREE char *ca = sl_xprintf("https://a:1 ta %s/ca.crt -", folder),
+                      *of_b = sl_xprintf("https://l:1 %s/tok - nb", folder),
+                      *broken = sl_xprintf("kubeconfig: %s/x: YAML line ", folder),
+                      *plugin = sl_xprintf("kubeconfig: %s/y: user \"y\": user.exec is not supported", folder);
+    const struct {
+        const char *list, *context, *says;
+    } rows[] = {
+        {"a:b", NULL, "https://l:1 ta - -"}, /* context d of b, with the user of a: not a field of b's is mixed in */
+        {"a:b", "c", ca},
+        {"b:a", "c", of_b},
+        {"f:a:b", NULL, ca},
+        {"b:f", NULL, "https://l:1"}, /* the first current-context counts */
+        {"nope:b:nope::a", "c", of_b},
+        {"e:a:b", "c", ca},
+        {"a:a:a", "c", ca},
+        {"nope:nope2", NULL, "nothing"},
+        {"e", NULL, "nothing"},
+        {"a", NULL, "nothing"}, /* no current-context */
+        {"nope", "c", "contexts: there is none called \"c\""},
+        {"a:b", "zz", "contexts: there is none called \"zz\""},
+        {"a:x", "c", broken},
+        {"a:y", "y", plugin},
+    };
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        SL_AUTO_FREE char *is = merged(rows[i].list, rows[i].context);
+        if (strncmp(is, rows[i].says, strlen(rows[i].says)) != 0 && !strstr(is, rows[i].says))
+            fail_msg("%s: %s, not %s", rows[i].list, is, rows[i].says);
+    }
+    gone((const char *const[]){"a", "b", "e", "f", "x", "y", NULL});
+    struct sl_buf many = SL_BUF_INIT(4096);
+    for (int i = 0; i < 65; i++)
+        sl_buf_printf(&many, "%d:", i);
+    struct kube_files files;
+    struct sl_err err = SL_ERR_INIT;
+    setenv("KUBECONFIG", sl_buf_text(&many), 1);
+    assert_int_equal(kube_files_find(&files, NULL, true, &err), SL_TOO_BIG);
+    unsetenv("KUBECONFIG");
+    sl_buf_done(&many);
+}
+
+static struct sl_cluster *client(const struct sl_client_options *options, const char **ret_says) {
+    static struct sl_err err;
+    struct sl_cluster *c = NULL;
+    err.text[0] = 0;
+    assert_true((sl_client_new(options, &c, &err) == 0) == (c != NULL));
+    *ret_says = err.text;
+    return c;
+}
+
+static void a_cluster_is_looked_for_in_the_usual_places(void **state) {
+    (void)state;
+    in_folder();
+    SL_AUTO_FREE char *kube = sl_xprintf("%s/.kube", folder), *home = sl_xstrdup(getenv("HOME")),
+                      *own = sl_xprintf("%s/own", folder);
+    const struct sl_client_options usual = {.usual_places = true}, chosen = {.usual_places = true, .context = "d"},
+                                   pod = {NULL}, named = {.usual_places = true, .kubeconfig = own};
+    const char *says;
+    assert_int_equal(setenv("HOME", folder, 1) | unsetenv("KUBECONFIG") | unsetenv("KUBERNETES_SERVICE_HOST"), 0);
+    assert_null(client(&usual, &says)); /* nothing there at all */
+    assert_non_null(strstr(says, "/.kube/config does not exist or has no current-context, and this is no pod"));
+    assert_int_equal(mkdir(kube, 0700), 0);
+    put(".kube/config", HEAD CLUSTER(SERVER) USER("token: t"));
+    struct sl_cluster *c = client(&usual, &says);
+    assert_string_equal(sl_client_namespace(c), "default");
+    sl_cluster_free(c);
+    put("own", "current-context: m\ncontexts: [{name: m, context: {cluster: k, namespace: mine}}]\n" CLUSTER(SERVER));
+    c = client(&named, &says);
+    assert_string_equal(sl_client_namespace(c), "mine");
+    sl_cluster_free(c);
+    assert_int_equal(setenv("KUBECONFIG", own, 1), 0); /* instead of that in the home */
+    c = client(&usual, &says);
+    assert_string_equal(sl_client_namespace(c), "mine");
+    sl_cluster_free(c);
+    assert_null(client(&chosen, &says));
+    assert_non_null(strstr(says, "contexts: there is none called \"d\""));
+    assert_int_equal(setenv("KUBECONFIG", "", 1), 0); /* as if it were not set */
+    c = client(&chosen, &says);
+    assert_non_null(c);
+    sl_cluster_free(c);
+    assert_null(client(&pod, &says)); /* the manager's own way does not look there */
+    assert_non_null(strstr(says, "no kubeconfig was given, and this is no pod"));
+    SL_AUTO_FREE char *file = sl_xprintf("%s/config", kube);
+    assert_int_equal(unlink(file) | rmdir(kube), 0);
+    setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1", 1); /* in a pod whose home has none: its own account, if it had one */
+    setenv("KUBERNETES_SERVICE_PORT", "443", 1);
+    assert_null(client(&usual, &says));
+    assert_non_null(strstr(says, KUBE_SERVICE_ACCOUNT));
+    unsetenv("KUBERNETES_SERVICE_HOST");
+    unsetenv("KUBERNETES_SERVICE_PORT");
+    unsetenv("KUBECONFIG");
+    setenv("HOME", home ? home : "/", 1);
+    gone((const char *const[]){"own", NULL});
+}
+
+static void a_pod_has_a_namespace(void **state) {
+    (void)state;
+    in_folder();
+    struct kube_config c = {0};
+    struct sl_err err = SL_ERR_INIT;
+    put("namespace", "team-a\n");
+    assert_int_equal(kube_config_in_cluster(&c, folder, "10.0.0.1", "443", &err), 0);
+    assert_string_equal(c.ns, "team-a");
+    kube_config_done(&c);
+    gone((const char *const[]){"namespace", NULL});
+}
+
 static void a_client_needs_credentials_of_the_right_form(void **state) {
     (void)state;
     struct sl_client_options o = {.kubeconfig = "/nonexistent/config"};
@@ -229,6 +391,9 @@ int main(void) {
         cmocka_unit_test(reads_the_pods_own),
         cmocka_unit_test(files_are_read_again),
         cmocka_unit_test(a_kubeconfig_is_read_again_too),
+        cmocka_unit_test(a_list_of_files_is_read_as_kubectl_does),
+        cmocka_unit_test(a_cluster_is_looked_for_in_the_usual_places),
+        cmocka_unit_test(a_pod_has_a_namespace),
         cmocka_unit_test(a_client_needs_credentials_of_the_right_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
