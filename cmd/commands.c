@@ -38,39 +38,39 @@ const struct sl_command sl_commands[] = {
      "  --log-level LEVEL         error, warn, info or debug (default: info)",
      sl_cmd_manager},
     {"simulate", "play manifests or decision scenarios without a cluster",
-     "sluice simulate PATH... [--config FILE] [--run-time 10m] [--until 24h] [-o text|json]\n"
-     "sluice simulate --scenario FILE [--config FILE] [--check] [-o json]\n\n"
+     "sluice simulate PATH... [--config FILE] [--run-time 10m] [--until 24h] [-o text|json|yaml]\n"
+     "sluice simulate --scenario FILE [--config FILE] [--check] [-o json|yaml]\n\n"
      "  PATH        a manifest, a folder of them (in the order of their names), or - for standard input\n"
      "  --config    the manager's configuration (default: what the manager has without one)\n"
      "  --run-time  how long a job runs, on a virtual clock\n"
      "  --until     when the story ends\n"
      "  --scenario  decision scenarios instead of manifests, one a line; --check compares with what they expect\n"
-     "  -o json     an object a line",
+     "  -o json     an object a line; -o yaml: a document each",
      sl_cmd_simulate},
     {"lint", "check manifests with the rules of the webhooks",
-     "sluice lint PATH... [-o text|json]\n\n"
+     "sluice lint PATH... [-o text|json|yaml]\n\n"
      "  PATH     a manifest, a folder of them, or - for standard input; kinds that Sluice does not know are passed "
      "over\n"
-     "  -o json  an object a line",
+     "  -o json  an object a line; -o yaml: a document each",
      sl_cmd_lint},
     {"explain", "say why a workload waits",
      "sluice explain [-n NAMESPACE] WORKLOAD|job/NAME [--kubeconfig FILE] [--context NAME] [--config FILE] [-o "
-     "text|json]\n"
-     "sluice explain [-n NAMESPACE] WORKLOAD|job/NAME --simulate PATH [--config FILE] [-o text|json]\n\n"
+     "text|json|yaml]\n"
+     "sluice explain [-n NAMESPACE] WORKLOAD|job/NAME --simulate PATH [--config FILE] [-o text|json|yaml]\n\n"
      "  -n            the namespace (default: that of the context)\n" CLUSTER_OPTIONS
      "  --simulate    instead of a cluster, manifests: the moment when all are created and nothing has finished",
      sl_cmd_explain},
     {"status", "show queues, what they use and how many wait",
-     "sluice status [--kubeconfig FILE] [--context NAME] [--config FILE] [-o text|json]\n"
-     "sluice status --simulate PATH [--config FILE] [-o text|json]\n\n" CLUSTER_OPTIONS
+     "sluice status [--kubeconfig FILE] [--context NAME] [--config FILE] [-o text|json|yaml]\n"
+     "sluice status --simulate PATH [--config FILE] [-o text|json|yaml]\n\n" CLUSTER_OPTIONS
      "  --simulate    instead of a cluster, manifests: the moment when all are created and nothing has finished",
      sl_cmd_status},
     {"history", "show who took and returned quota",
-     "sluice history --data-dir DIR [--queue NAME] [--namespace NS] [--limit 100] [-o text|json]\n"
-     "sluice history --data-dir DIR --gpu-time [-o text|json]\n\n"
+     "sluice history --data-dir DIR [--queue NAME] [--namespace NS] [--limit 100] [-o text|json|yaml]\n"
+     "sluice history --data-dir DIR --gpu-time [-o text|json|yaml]\n\n"
      "  --data-dir  the ledger's folder, on the machine or in the pod of the manager; newest entries come first\n"
      "  --gpu-time  GPU hours of each ClusterQueue, flavor and resource instead\n"
-     "  -o json     an object a line",
+     "  -o json     an object a line; -o yaml: a document each",
      sl_cmd_history},
     {"check", "ask a running manager whether it is well", "sluice check --url http://HOST:PORT/readyz", sl_cmd_check},
     {"verify", "check from inside whether an installation is whole",
@@ -88,17 +88,6 @@ int sl_cmd_version(int argc, char **argv) {
     (void)argv;
     printf("sluice %s\n", SL_VERSION);
     return SL_EXIT_OK;
-}
-
-void sl_cmd_error(const char *verb, bool json, const char *text) {
-    if (!json) {
-        fprintf(stderr, "sluice %s: %s\n", verb, text);
-        return;
-    }
-    SL_AUTO_JSON *o = sl_json_new_object();
-    sl_json_set_str(o, "error", text);
-    SL_AUTO_FREE char *line = sl_json_text(o);
-    puts(line);
 }
 
 static const struct sl_option *find(const struct sl_option *options, const char *name, size_t len) {
@@ -127,13 +116,13 @@ int sl_options(int argc, char **argv, const struct sl_option *options, const cha
         size_t len = equals ? (size_t)(equals - name) : strlen(name);
         const struct sl_option *o = find(options, name, len);
         if (!o) {
-            fprintf(stderr, "sluice %s: unknown option %s\n", argv[0], a);
+            sl_cmd_misuse(argv[0], "unknown option %s", a);
             free(args);
             return -1;
         }
         if (!o->value) {
             if (equals && strcmp(equals + 1, "true") && strcmp(equals + 1, "false")) {
-                fprintf(stderr, "sluice %s: --%s takes no value\n", argv[0], o->name);
+                sl_cmd_misuse(argv[0], "--%s takes no value", o->name);
                 free(args);
                 return -1;
             }
@@ -141,7 +130,7 @@ int sl_options(int argc, char **argv, const struct sl_option *options, const cha
             continue;
         }
         if (!equals && i + 1 >= argc) {
-            fprintf(stderr, "sluice %s: --%s needs a value\n", argv[0], o->name);
+            sl_cmd_misuse(argv[0], "--%s needs a value", o->name);
             free(args);
             return -1;
         }

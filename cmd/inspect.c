@@ -55,12 +55,12 @@ static int may_read(struct sl_cluster *c, struct sl_err *err) {
     return 0;
 }
 
-static int open_eyes(struct eyes *e, const char *verb, bool json, const struct place *at) {
+static int open_eyes(struct eyes *e, const char *verb, enum sl_output as, const struct place *at) {
     struct sl_err err = SL_ERR_INIT;
     SL_AUTO_FREE char *error = NULL;
     *e = (struct eyes){0};
     if (sl_config_read(at->config, NULL, NULL, &e->config, &e->document, &error)) {
-        sl_cmd_error(verb, json, error);
+        sl_cmd_error(verb, as, error);
         return SL_EXIT_FAILED;
     }
     sl_log_set_level(SL_LOG_ERROR);
@@ -84,7 +84,7 @@ static int open_eyes(struct eyes *e, const char *verb, bool json, const struct p
         sl_manifests_done(&files);
         e->manager = e->sim.manager;
         if (rc)
-            sl_cmd_error(verb, json, err.text);
+            sl_cmd_error(verb, as, err.text);
         return rc == SL_INVALID ? SL_EXIT_WRONG : rc ? SL_EXIT_FAILED : SL_EXIT_OK;
     }
     int rc = sl_client_new(
@@ -105,7 +105,7 @@ static int open_eyes(struct eyes *e, const char *verb, bool json, const struct p
                             SYNC_LIMIT_MS / 1000);
     }
     if (rc)
-        sl_cmd_error(verb, json, err.text);
+        sl_cmd_error(verb, as, err.text);
     return rc ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
@@ -120,19 +120,12 @@ static void close_eyes(struct eyes *e) {
     sl_json_unref(e->document);
 }
 
-static bool good_output(const char *verb, const char *output) {
-    if (!strcmp(output, "text") || !strcmp(output, "json"))
-        return true;
-    fprintf(stderr, "sluice %s: -o is text or json\n", verb);
-    return false;
-}
-
 /* Who names a cluster and manifests would be told of only one of them. */
 static bool clear_place(const char *verb, const struct place *at) {
     if (!at->simulate || (!at->kubeconfig && !at->context))
         return true;
-    fprintf(stderr, "sluice %s: --simulate looks at manifests, --%s at a cluster: take one\n", verb,
-            at->kubeconfig ? "kubeconfig" : "context");
+    sl_cmd_misuse(verb, "--simulate looks at manifests, --%s at a cluster: take one",
+                  at->kubeconfig ? "kubeconfig" : "context");
     return false;
 }
 
@@ -233,19 +226,19 @@ int sl_cmd_explain(int argc, char **argv) {
                                         {NULL, 0, NULL, NULL}};
     const char **args = NULL;
     int n = sl_options(argc, argv, options, &args), code;
-    if (n < 0 || !good_output("explain", output)) {
+    enum sl_output as;
+    if (n < 0 || !sl_output_of("explain", output, &as)) {
         free(args);
         return SL_EXIT_USAGE;
     }
     if (n != 1 || !clear_place("explain", &at)) {
         if (n != 1)
-            fprintf(stderr, "sluice explain: names one Workload, or job/NAME\n");
+            sl_cmd_misuse("explain", "names one Workload, or job/NAME");
         free(args);
         return SL_EXIT_USAGE;
     }
     struct eyes e;
-    bool json = !strcmp(output, "json");
-    code = open_eyes(&e, "explain", json, &at);
+    code = open_eyes(&e, "explain", as, &at);
     if (!code) {
         if (!ns)
             ns = e.live ? sl_client_namespace(e.live) : "default";
@@ -254,11 +247,10 @@ int sl_cmd_explain(int argc, char **argv) {
         SL_AUTO_JSON *x = uid ? explanation(&e, uid) : NULL;
         if (!x) {
             SL_AUTO_FREE char *why = nothing_to_explain(&e, ns, name, uid != NULL);
-            sl_cmd_error("explain", json, why);
+            sl_cmd_error("explain", as, why);
             code = SL_EXIT_WRONG;
-        } else if (json) {
-            SL_AUTO_FREE char *text = sl_json_text(x);
-            puts(text);
+        } else if (as) {
+            sl_output_put(as, x);
         } else {
             print_explanation(x);
         }
@@ -277,18 +269,18 @@ int sl_cmd_status(int argc, char **argv) {
     const char **args = NULL;
     int n = sl_options(argc, argv, options, &args);
     free(args);
-    if (n != 0 || !good_output("status", output) || !clear_place("status", &at)) {
+    enum sl_output as;
+    if (n != 0 || !sl_output_of("status", output, &as) || !clear_place("status", &at)) {
         if (n > 0)
-            fprintf(stderr, "sluice status: takes options only\n");
+            sl_cmd_misuse("status", "takes options only");
         return SL_EXIT_USAGE;
     }
     struct eyes e;
-    int code = open_eyes(&e, "status", !strcmp(output, "json"), &at);
+    int code = open_eyes(&e, "status", as, &at);
     if (!code) {
         SL_AUTO_JSON *list = sl_manager_queues(e.manager);
-        if (!strcmp(output, "json")) {
-            SL_AUTO_FREE char *text = sl_json_text(list);
-            puts(text);
+        if (as) {
+            sl_output_put(as, list);
         } else {
             printf("%-24s %-14s %-22s %-20s %10s %10s %10s\n", "CLUSTERQUEUE", "ACTIVE", "FLAVOR", "RESOURCE",
                    "NOMINAL", "USED", "BORROWED");
@@ -312,13 +304,13 @@ int sl_cmd_status(int argc, char **argv) {
 /* ---- history ---- */
 
 static bool print_entry(void *payload, const struct sl_ledger_entry *h) {
-    bool json = *(const bool *)payload;
+    enum sl_output as = *(const enum sl_output *)payload;
     char at[SL_TIME_TEXT], amount[SL_QUANTITY_TEXT];
     for (size_t i = 0; i < h->r.amount_count; i++) {
         const struct sl_ledger_amount *a = &h->r.amounts[i];
         sl_time_format(h->at_ms, at);
         sl_amount_format(a->resource, a->amount, amount);
-        if (json) {
+        if (as) {
             SL_AUTO_JSON *o = sl_json_new_object();
             sl_json_set_str(o, "at", at);
             sl_json_set_str(o, "what", h->took ? "took" : "returned");
@@ -329,8 +321,7 @@ static bool print_entry(void *payload, const struct sl_ledger_entry *h) {
             sl_json_set_str(o, "amount", amount);
             sl_json_set_int(o, "heldSeconds", h->held_ms / 1000);
             sl_json_set_str(o, "why", h->r.why);
-            SL_AUTO_FREE char *text = sl_json_text(o);
-            puts(text);
+            sl_output_put(as, o);
         } else {
             printf("%s  %-8s %8s %s on %s  %s/%s  in %s  %s\n", at, h->took ? "took" : "returned", amount, a->resource,
                    a->flavor, h->r.namespace, h->r.name, h->r.cluster_queue, h->r.why);
@@ -340,10 +331,10 @@ static bool print_entry(void *payload, const struct sl_ledger_entry *h) {
 }
 
 static void print_gpu(void *payload, const struct sl_ledger_gpu *g) {
-    bool json = *(const bool *)payload;
+    enum sl_output as = *(const enum sl_output *)payload;
     int64_t seconds =
         g->returned_seconds > INT64_MAX - g->running_seconds ? INT64_MAX : g->returned_seconds + g->running_seconds;
-    if (!json) {
+    if (!as) {
         printf("%-24s %-22s %-20s %14.1f %14.1f\n", g->cluster_queue, g->flavor, g->resource, (double)seconds / 3600,
                (double)g->running_seconds / 3600);
         return;
@@ -354,8 +345,7 @@ static void print_gpu(void *payload, const struct sl_ledger_gpu *g) {
     sl_json_set_str(o, "resource", g->resource);
     sl_json_set_int(o, "gpuSeconds", seconds);
     sl_json_set_int(o, "ofThemRunning", g->running_seconds);
-    SL_AUTO_FREE char *text = sl_json_text(o);
-    puts(text);
+    sl_output_put(as, o);
 }
 
 int sl_cmd_history(int argc, char **argv) {
@@ -369,35 +359,36 @@ int sl_cmd_history(int argc, char **argv) {
     int n = sl_options(argc, argv, options, &args);
     free(args);
     int64_t max;
-    if (n < 0 || !good_output("history", output))
+    enum sl_output as;
+    if (n < 0 || !sl_output_of("history", output, &as))
         return SL_EXIT_USAGE;
     if (n > 0 || !dir || !sl_parse_int(limit, &max) || max < 1 || max > 100000) {
-        fprintf(stderr, "sluice history: --data-dir DIR names the ledger's folder, --limit a number from 1 to 100000; "
-                        "nothing else is taken\n");
+        sl_cmd_misuse("history", "--data-dir DIR names the ledger's folder, --limit a number from 1 to 100000; nothing "
+                                 "else is taken");
         return SL_EXIT_USAGE;
     }
     sl_log_set_level(SL_LOG_ERROR);
     struct sl_ledger *l = sl_ledger_open(dir, &(struct sl_ledger_options){.read_only = true}, sl_now_wall_ms());
     struct sl_err err = SL_ERR_INIT;
-    bool json = !strcmp(output, "json"), more = false;
+    bool more = false;
     int rc;
     if (sl_ledger_state(l) != SL_LEDGER_UP) {
         rc = sl_err_set(&err, SL_UNAVAILABLE, "%s: %s", dir, sl_ledger_reason(l));
     } else if (gpu_time) {
-        if (!json)
+        if (!as)
             printf("%-24s %-22s %-20s %14s %14s\n", "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "GPU HOURS",
                    "OF THEM RUNNING");
-        rc = sl_ledger_gpu_seconds(l, sl_now_wall_ms(), print_gpu, &json, &err);
+        rc = sl_ledger_gpu_seconds(l, sl_now_wall_ms(), print_gpu, &as, &err);
     } else {
         rc = sl_ledger_history(l,
                                &(struct sl_ledger_query){
                                    .cluster_queue = queue, .namespace = ns, .newest_first = true, .limit = (size_t)max},
-                               print_entry, &json, &more, &err);
+                               print_entry, &as, &more, &err);
     }
     sl_ledger_close(l);
     if (rc)
-        sl_cmd_error("history", json, err.text);
-    else if (more && !json)
+        sl_cmd_error("history", as, err.text);
+    else if (more && !as)
         printf("(more; raise --limit)\n");
     return rc ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
@@ -433,13 +424,13 @@ int sl_cmd_check(int argc, char **argv) {
     free(args);
     char host[256], port[8], path[512];
     if (n != 0 || !url || !split_url(url, host, sizeof host, port, sizeof port, path, sizeof path)) {
-        fprintf(stderr, "sluice check: --url http://HOST:PORT/PATH\n");
+        sl_cmd_misuse("check", "--url http://HOST:PORT/PATH");
         return SL_EXIT_USAGE;
     }
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
     int rc = getaddrinfo(host, port, &hints, &list), fd = -1;
     if (rc) {
-        fprintf(stderr, "sluice check: %s: %s\n", host, gai_strerror(rc));
+        sl_cmd_misuse("check", "%s: %s", host, gai_strerror(rc));
         return SL_EXIT_FAILED;
     }
     for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
@@ -456,7 +447,7 @@ int sl_cmd_check(int argc, char **argv) {
     }
     freeaddrinfo(list);
     if (fd < 0) {
-        fprintf(stderr, "sluice check: %s:%s cannot be reached\n", host, port);
+        sl_cmd_misuse("check", "%s:%s cannot be reached", host, port);
         return SL_EXIT_FAILED;
     }
     char buffer[4096];
@@ -475,7 +466,7 @@ int sl_cmd_check(int argc, char **argv) {
         memcpy(digits, buffer + 9, 3);
     status = sl_parse_int(digits, &code) ? (int)code : 0;
     if (!status) {
-        fprintf(stderr, "sluice check: no HTTP answer from %s:%s\n", host, port);
+        sl_cmd_misuse("check", "no HTTP answer from %s:%s", host, port);
         return SL_EXIT_FAILED;
     }
     const char *body = strstr(buffer, "\r\n\r\n");

@@ -17,7 +17,7 @@
 #include "sluice/webhook/snapshot.h"
 
 /* A job goes through the webhooks' own code, with nothing known of the cluster. */
-static int lint_job(bool json, const struct sl_manifest *m, const struct sl_snapshot *snapshot) {
+static int lint_job(enum sl_output as, const struct sl_manifest *m, const struct sl_snapshot *snapshot) {
     int found = 0;
     SL_AUTO_JSON *request = sl_json_new_object();
     const struct sl_jobkind *k = sl_jobkind_of(m->object);
@@ -33,9 +33,9 @@ static int lint_job(bool json, const struct sl_manifest *m, const struct sl_snap
         struct sl_review_reply reply = SL_REVIEW_REPLY_INIT;
         handlers[i](snapshot, request, &reply);
         SL_JSON_ITEMS (reply.warnings, w)
-            sl_manifest_report(json, m, "warning", "", sl_json_str(w.value, ""));
+            sl_manifest_report(as, m, "warning", "", sl_json_str(w.value, ""));
         if (!reply.allowed) {
-            sl_manifest_report(json, m, "error", "", reply.message ? reply.message : "refused");
+            sl_manifest_report(as, m, "error", "", reply.message ? reply.message : "refused");
             found++;
         }
         sl_review_reply_done(&reply);
@@ -71,13 +71,13 @@ int sl_cmd_lint(int argc, char **argv) {
     int n = sl_options(argc, argv, options, &args);
     if (n < 0)
         return SL_EXIT_USAGE;
-    if (n == 0 || (strcmp(output, "text") && strcmp(output, "json"))) {
-        fprintf(stderr,
-                n ? "sluice lint: -o is text or json\n" : "sluice lint: name at least one manifest or folder\n");
+    enum sl_output as = SL_OUTPUT_TEXT;
+    if (n == 0 || !sl_output_of("lint", output, &as)) {
+        if (n == 0)
+            sl_cmd_misuse("lint", "name at least one manifest or folder");
         free(args);
         return SL_EXIT_USAGE;
     }
-    bool json = !strcmp(output, "json");
     struct sl_manifests manifests = {0};
     struct sl_err err = SL_ERR_INIT;
     struct sl_snapshot *snapshot = NULL;
@@ -91,7 +91,7 @@ int sl_cmd_lint(int argc, char **argv) {
         rc = sl_err_set(&err, SL_INVALID, "%s: nothing to check: no manifests here", args[0]);
     free(args);
     if (rc) {
-        sl_cmd_error("lint", json, err.text);
+        sl_cmd_error("lint", as, err.text);
         sl_manifests_done(&manifests);
         sl_snapshot_unref(snapshot);
         return rc == SL_INVALID ? SL_EXIT_WRONG : SL_EXIT_FAILED;
@@ -110,12 +110,12 @@ int sl_cmd_lint(int argc, char **argv) {
         if (!errors.n)
             advice_on(&advice, m->object, &warnings);
         for (size_t e = 0; e < errors.n; e++)
-            sl_manifest_report(json, m, "error", errors.items[e].path, errors.items[e].text);
+            sl_manifest_report(as, m, "error", errors.items[e].path, errors.items[e].text);
         for (size_t e = 0; e < warnings.n; e++)
-            sl_manifest_report(json, m, "warning", warnings.items[e].path, warnings.items[e].text);
+            sl_manifest_report(as, m, "warning", warnings.items[e].path, warnings.items[e].text);
         found += (int)(errors.n + errors.dropped);
         if (!errors.n && sl_jobkind_of(m->object))
-            found += lint_job(json, m, snapshot);
+            found += lint_job(as, m, snapshot);
         if (sl_manifest_foreign(m->object))
             others++;
         else
@@ -123,7 +123,7 @@ int sl_cmd_lint(int argc, char **argv) {
     }
     sl_map_done(&seen, NULL);
     advice_done(&advice);
-    if (!json) {
+    if (!as) {
         printf("%zu document%s checked, %d error%s", ours, ours == 1 ? "" : "s", found, found == 1 ? "" : "s");
         if (others)
             printf("; %zu of other kinds passed over", others);

@@ -174,9 +174,10 @@ char *sl_manifest_text(const struct sl_manifest *m, const char *path) {
     return copy;
 }
 
-void sl_manifest_report(bool json, const struct sl_manifest *m, const char *level, const char *path, const char *text) {
+void sl_manifest_report(enum sl_output as, const struct sl_manifest *m, const char *level, const char *path,
+                        const char *text) {
     SL_AUTO_FREE char *kind = sl_manifest_text(m, "kind"), *name = sl_manifest_text(m, "metadata.name");
-    if (!json) {
+    if (!as) {
         printf("%s:%d: ", m->file, m->line);
         if (m->documents > 1)
             printf("document %d: ", m->document);
@@ -192,6 +193,5 @@ void sl_manifest_report(bool json, const struct sl_manifest *m, const char *leve
     sl_json_set_str(o, "name", name);
     sl_json_set_str(o, "path", path);
     sl_json_set_str(o, "text", text);
-    SL_AUTO_FREE char *line = sl_json_text(o);
-    puts(line);
+    sl_output_put(as, o);
 }

@@ -579,10 +579,12 @@ struct tally {
     struct sl_buf report;
 };
 
-static void tell(const struct sl_json *scenario, const struct sl_json *result, bool check, bool json,
+static void tell(const struct sl_json *scenario, const struct sl_json *result, bool check, enum sl_output as,
                  struct tally *tally) {
     tally->scenarios++;
-    if (json) {
+    if (as == SL_OUTPUT_YAML) {
+        sl_output_put(as, result);
+    } else if (as) {
         SL_AUTO_BUF out = SL_BUF_INIT(MAX_TEXT);
         sl_json_dump(result, false, &out);
         puts(sl_buf_text(&out));
@@ -598,12 +600,12 @@ static void tell(const struct sl_json *scenario, const struct sl_json *result, b
         tally->agree++;
 }
 
-int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check, bool json) {
+int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check, enum sl_output as) {
     FILE *from = strcmp(path, "-") ? fopen(path, "re") : stdin;
     struct sl_err err = SL_ERR_INIT;
     if (!from) {
         SL_AUTO_FREE char *text = sl_xprintf("%s: %s", path, strerror(errno));
-        sl_cmd_error("simulate", json, text);
+        sl_cmd_error("simulate", as, text);
         return SL_EXIT_FAILED;
     }
     SL_AUTO_BUF line = SL_BUF_INIT(MAX_LINE);
@@ -620,21 +622,21 @@ int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check
         if (why)
             wrong = sl_xprintf("%s:%zu: %s", path, number, why);
         else
-            tell(scenario, result, check, json, &tally);
+            tell(scenario, result, check, as, &tally);
     }
     if (rc < 0)
         wrong = sl_xprintf("%s:%zu: %s", path, number, err.text);
     if (from != stdin)
         fclose(from);
     if (check && !wrong) {
-        FILE *to = json ? stderr : stdout; /* the objects stay alone on standard output */
+        FILE *to = as ? stderr : stdout; /* the objects stay alone on standard output */
         fputs(sl_buf_text(&tally.report), to);
         fprintf(to, "%zu of %zu agree\n", tally.agree, tally.scenarios);
     }
     sl_buf_done(&tally.report);
     if (wrong) {
         fflush(stdout);
-        sl_cmd_error("simulate", json, wrong);
+        sl_cmd_error("simulate", as, wrong);
         return rc == SL_IO ? SL_EXIT_FAILED : SL_EXIT_USAGE;
     }
     return !check || tally.agree == tally.scenarios ? SL_EXIT_OK : SL_EXIT_WRONG;

@@ -217,7 +217,7 @@ struct actor { /* what was told of a job so far */
 struct story {
     struct simulation sim;
     struct sl_map actors; /* "ns/name" of the job (or of a Workload without one) */
-    bool json;
+    enum sl_output as;
     int admitted, waiting;
 };
 
@@ -242,14 +242,13 @@ static struct actor *actor_of(struct story *st, const char *ns, const char *name
 
 static void tell(struct story *st, const char *ns, const char *name, const char *what, const char *text) {
     int64_t s = (sl_cluster_wall_ms(st->sim.cluster) - st->sim.start_ms) / 1000;
-    if (st->json) {
+    if (st->as) {
         SL_AUTO_JSON *line = sl_json_new_object();
         sl_json_set_int(line, "at", s);
         sl_json_set(line, "job", sl_json_new_strf("%s/%s", ns, name));
         sl_json_set_str(line, "event", what);
         sl_json_set_str(line, "text", text);
-        SL_AUTO_FREE char *out = sl_json_text(line);
-        puts(out);
+        sl_output_put(st->as, line);
         return;
     }
     printf("%4lld:%02lld  %-9s %s/%s%s", (long long)(s / 60), (long long)(s % 60), what, ns, name, *text ? "  " : "");
@@ -367,7 +366,7 @@ static void on_workload(void *payload, const struct sl_watch_event *e) {
 
 static void tell_queues(struct story *st) {
     SL_AUTO_JSON *queues = sl_memory_list(st->sim.cluster, &sl_watched[SL_WATCHED_CLUSTERQUEUES], NULL);
-    if (st->json || !sl_json_len(queues))
+    if (st->as || !sl_json_len(queues))
         return;
     printf("\n%-24s %-10s %9s %9s   %s\n", "CLUSTERQUEUE", "ACTIVE", "PENDING", "ADMITTED", "USED (BORROWED)");
     SL_JSON_ITEMS (queues, q) {
@@ -394,9 +393,10 @@ static void tell_queues(struct story *st) {
     }
 }
 
-static void complain(bool json, const struct sl_manifest *f, const char *level, const char *path, const char *text) {
-    if (json) {
-        sl_manifest_report(true, f, level, path, text);
+static void complain(enum sl_output as, const struct sl_manifest *f, const char *level, const char *path,
+                     const char *text) {
+    if (as) {
+        sl_manifest_report(as, f, level, path, text);
         return;
     }
     fflush(stdout); /* complaints come in their place among what was told, also in a pipe */
@@ -408,12 +408,12 @@ static void complain(bool json, const struct sl_manifest *f, const char *level, 
 }
 
 /* Every wrong field on a line of its own; an error of one text would be cut. */
-static bool well_formed(bool json, const struct sl_manifest *f) {
+static bool well_formed(enum sl_output as, const struct sl_manifest *f) {
     SL_AUTO_FIELDERRS errors = SL_FIELDERRS_INIT, warnings = SL_FIELDERRS_INIT;
     sl_manifest_check(f->object, &errors, &warnings);
     bool good = true;
     for (size_t i = 0; i < errors.n; i++) {
-        complain(json, f, counts(&errors.items[i]) ? "error" : "warning", errors.items[i].path, errors.items[i].text);
+        complain(as, f, counts(&errors.items[i]) ? "error" : "warning", errors.items[i].path, errors.items[i].text);
         good = good && !counts(&errors.items[i]);
     }
     return good;
@@ -425,10 +425,10 @@ static int play(struct story *st, const struct sl_manifests *manifests, int64_t 
         const struct sl_manifest *f = &manifests->items[i];
         struct sl_err err = SL_ERR_INIT;
         if (simulation_foreign(f->object)) {
-            complain(st->json, f, "note", "", "passed over, this kind is not simulated");
+            complain(st->as, f, "note", "", "passed over, this kind is not simulated");
             continue;
         }
-        if (!well_formed(st->json, f)) {
+        if (!well_formed(st->as, f)) {
             refused++;
             continue;
         }
@@ -436,7 +436,7 @@ static int play(struct story *st, const struct sl_manifests *manifests, int64_t 
             i) /* creation times have whole seconds: keep the order */
             simulation_advance(&st->sim, sl_cluster_wall_ms(st->sim.cluster) / 1000 * 1000 + 1000);
         if (simulation_create(&st->sim, f->object, NULL, &err)) {
-            complain(st->json, f, "error", "", err.text);
+            complain(st->as, f, "error", "", err.text);
             refused++;
             continue;
         }
@@ -444,7 +444,7 @@ static int play(struct story *st, const struct sl_manifests *manifests, int64_t 
             return -1;
     }
     tell_queues(st);
-    if (!st->json)
+    if (!st->as)
         puts("");
     int64_t end = st->sim.start_ms + until_ms;
     for (;;) {
@@ -482,25 +482,24 @@ int sl_cmd_simulate(int argc, char **argv) {
         misuse = "--run-time is a duration such as 90s or 2h";
     else if (!sl_duration_parse(until, &until_ms) || until_ms < 0)
         misuse = "--until is a duration such as 90s or 2h";
-    else if (strcmp(output, "text") && strcmp(output, "json"))
-        misuse = "-o is text or json";
-    if (misuse) {
-        fprintf(stderr, "sluice simulate: %s\n", misuse);
+    if (misuse)
+        sl_cmd_misuse("simulate", "%s", misuse);
+    enum sl_output as;
+    if (misuse || !sl_output_of("simulate", output, &as)) {
         free(args);
         return SL_EXIT_USAGE;
     }
-    bool json = !strcmp(output, "json");
     struct sl_config config;
     struct sl_json *document = NULL;
     SL_AUTO_FREE char *error = NULL;
     if (sl_config_read(config_path, NULL, NULL, &config, &document, &error)) {
-        sl_cmd_error("simulate", json, error);
+        sl_cmd_error("simulate", as, error);
         free(args);
         return SL_EXIT_FAILED;
     }
     sl_log_set_level(SL_LOG_ERROR);
     if (scenario) {
-        int code = sl_cmd_scenario(scenario, &config, check, json);
+        int code = sl_cmd_scenario(scenario, &config, check, as);
         free(args);
         sl_config_done(&config);
         sl_json_unref(document);
@@ -513,12 +512,12 @@ int sl_cmd_simulate(int argc, char **argv) {
         rc = sl_manifests_load(&manifests, args[i], &err);
     if (!rc && !manifests.n)
         rc = sl_err_set(&err, SL_INVALID, "%s: nothing to play: no manifests here", args[0]);
-    struct story story = {.json = json};
+    struct story story = {.as = as};
     bool loaded = !rc;
     if (loaded)
         rc = simulation_init(&story.sim, &config, document, run_ms, &err);
     if (rc) {
-        sl_cmd_error("simulate", json, err.text);
+        sl_cmd_error("simulate", as, err.text);
         code = rc == SL_INVALID && !loaded ? SL_EXIT_WRONG : SL_EXIT_FAILED; /* a wrong configuration fails */
     } else {
         sl_cluster_watch(story.sim.cluster, &sl_watched[SL_WATCHED_JOBS], &(struct sl_watch_options){0}, on_job,
@@ -527,7 +526,7 @@ int sl_cmd_simulate(int argc, char **argv) {
                          on_workload, &story);
         int refused = play(&story, &manifests, until_ms);
         if (refused < 0)
-            sl_cmd_error("simulate", json, "the story does not come to rest; please report this");
+            sl_cmd_error("simulate", as, "the story does not come to rest; please report this");
         code = refused < 0 ? SL_EXIT_FAILED : refused ? SL_EXIT_WRONG : SL_EXIT_OK;
     }
     if (story.sim.manager)

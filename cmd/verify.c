@@ -165,15 +165,14 @@ int sl_cmd_verify(int argc, char **argv) {
     int64_t limit_ms;
     if (n != 0 || !sl_duration_parse(limit, &limit_ms) || limit_ms < 0) {
         if (n >= 0)
-            fprintf(stderr, "sluice verify: %s\n",
-                    n ? "takes options only" : "--timeout must be a duration such as 60s");
+            sl_cmd_misuse("verify", "%s", n ? "takes options only" : "--timeout must be a duration such as 60s");
         return SL_EXIT_USAGE;
     }
     sl_log_set_level(SL_LOG_ERROR);
     struct sl_err err = SL_ERR_INIT;
     if (sl_client_new(&(struct sl_client_options){.kubeconfig = kubeconfig, .context = context, .usual_places = true},
                       &p.c, &err)) {
-        fprintf(stderr, "sluice verify: %s\n", err.text);
+        sl_cmd_error("verify", SL_OUTPUT_TEXT, err.text);
         return SL_EXIT_FAILED;
     }
     int64_t until = sl_now_mono_ms() + limit_ms;

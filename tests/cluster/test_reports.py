@@ -225,7 +225,9 @@ def test_the_verbs_find_a_cluster_as_kubectl_does(cluster, space, tmp_path):
     space.admitted("runs")
     here = tmp_path / "here"
     here.write_text(f"contexts: [{{name: here, context: {{cluster: test, user: admin, namespace: {space.ns}}}}}]\ncurrent-context: here\n")
-    env = {**control.clean_env(), "KUBECONFIG": f"{tmp_path}/nothing:{here}:{cluster.kubeconfig}"}
+    for name, program in (("kubectl", cluster.bin["kubectl"]), ("kubectl-sluice", managers.BINARY)):
+        (tmp_path / name).symlink_to(program)
+    env = {**control.clean_env(), "PATH": str(tmp_path), "KUBECONFIG": f"{tmp_path}/nothing:{here}:{cluster.kubeconfig}"}
 
     def say(*args):
         with cluster.inside():
@@ -233,5 +235,5 @@ def test_the_verbs_find_a_cluster_as_kubectl_does(cluster, space, tmp_path):
     assert "job.batch/runs" in say(cluster.bin["kubectl"], "get", "job", "-o", "name").stdout
     p = say(managers.BINARY, "explain", "job/runs")
     assert p.returncode == 0 and "holds 1 cpu" in p.stdout, p.stdout
-    p = say(managers.BINARY, "explain", "job/runs", "--context", "test")
-    assert p.returncode == 1 and "no Job runs in namespace default" in p.stdout, p.stdout
+    p = say(cluster.bin["kubectl"], "sluice", "explain", "job/runs", "--context", "test")
+    assert p.returncode == 1 and "kubectl sluice explain: no Job runs in namespace default" in p.stdout, p.stdout

@@ -4,6 +4,7 @@
 
 #include "sluice/api/fielderr.h"
 #include "sluice/base/json.h"
+#include "sluice/cmd/command.h"
 
 struct sl_manifest {
     char *file;
@@ -31,6 +32,7 @@ void sl_manifest_check(const struct sl_json *object, struct sl_fielderrs *errors
 char *sl_manifest_text(const struct sl_manifest *m, const char *path);
 /* One line on standard output: "FILE:LINE: document N: LEVEL: KIND/NAME: PATH: TEXT" (the number where the file has
  * more than one), or an object with these members. */
-void sl_manifest_report(bool json, const struct sl_manifest *m, const char *level, const char *path, const char *text);
+void sl_manifest_report(enum sl_output as, const struct sl_manifest *m, const char *level, const char *path,
+                        const char *text);
 
 #endif

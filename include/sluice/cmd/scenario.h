@@ -6,11 +6,12 @@
 #include "sluice/api/config.h"
 #include "sluice/api/fielderr.h"
 #include "sluice/base/json.h"
+#include "sluice/cmd/command.h"
 
-/* Prints one object a line with json, and with check "N of M agree" and each first difference. Returns an exit code: 0,
- * 1 on a difference, 2 at the first line that is no scenario (the error has its number, and the path of each fault), 3
- * when the file cannot be read. A line has at most 4 MiB. */
-int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check, bool json);
+/* Prints one object each with json or yaml, and with check "N of M agree" and each first difference. Returns an exit
+ * code: 0, 1 on a difference, 2 at the first line that is no scenario (the error has its number, and the path of each
+ * fault), 3 when the file cannot be read. A line has at most 4 MiB. */
+int sl_cmd_scenario(const char *path, const struct sl_config *config, bool check, enum sl_output as);
 
 /* Every fault of a scenario as such: types, unknown members, objects that an API server would refuse. What is said of
  * it can be played, but for names that lead nowhere. */

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 
+#include "sluice/base/yaml.h"
 #include "sluice/quota/ledger/ledger.h"
 
 static void wrong_use_names_the_mistake(void **state) {
@@ -13,16 +14,16 @@ static void wrong_use_names_the_mistake(void **state) {
     assert_said("--run-time is a duration");
     assert_int_equal(RUN(sl_cmd_simulate, "--until=x", folder), SL_EXIT_USAGE);
     assert_said("--until is a duration");
-    assert_int_equal(RUN(sl_cmd_simulate, "-o", "yaml", folder), SL_EXIT_USAGE);
-    assert_said("-o is text or json");
+    assert_int_equal(RUN(sl_cmd_simulate, "-o", "wide", folder), SL_EXIT_USAGE);
+    assert_said("-o is text, json or yaml");
     assert_int_equal(RUN(sl_cmd_simulate, "--scenario", "x", folder), SL_EXIT_USAGE);
     assert_said("--scenario takes no manifests");
     assert_int_equal(RUN(sl_cmd_simulate, "--nope"), SL_EXIT_USAGE);
     assert_said("unknown option --nope");
     assert_int_equal(RUN(sl_cmd_lint), SL_EXIT_USAGE);
     assert_said("at least one manifest or folder");
-    assert_int_equal(RUN(sl_cmd_lint, "-o", "yaml", folder), SL_EXIT_USAGE);
-    assert_said("-o is text or json");
+    assert_int_equal(RUN(sl_cmd_lint, "-o", "wide", folder), SL_EXIT_USAGE);
+    assert_said("-o is text, json or yaml");
     assert_int_equal(RUN(sl_cmd_explain), SL_EXIT_USAGE);
     assert_int_equal(RUN(sl_cmd_history), SL_EXIT_USAGE);
     assert_said("--data-dir");
@@ -206,6 +207,77 @@ static void the_cluster_is_found_as_kubectl_finds_it(void **state) {
     assert_int_equal(unsetenv("KUBECONFIG") | setenv("HOME", home ? home : "/", 1) | unlink(path) | rmdir(kube), 0);
 }
 
+/* Of what was said as JSON, an object a line: an array. Owned. */
+static struct sl_json *lines_said(void) {
+    struct sl_json *list = sl_json_new_array();
+    for (const char *line = said; *line;) {
+        size_t len = strcspn(line, "\n");
+        struct sl_json *o = NULL;
+        assert_int_equal(sl_json_parse(line, len, len, &o, NULL), 0);
+        sl_json_append(list, o);
+        line += len + (line[len] == '\n');
+    }
+    return list;
+}
+
+/* What is said in JSON is said in YAML. */
+static void yaml_says_what_json_says(void **state) {
+    (void)state;
+    const char *const manifest =
+        "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: 'on'}\nspec:\n  nope: 1\n  "
+        "resourceGroups: 5\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: '007'}\nspec: []\n";
+    const char *const scenario =
+        "{\"name\":\"1e3\",\"objects\":[],\"steps\":[],\"expect\":[]}\n{\"name\":\"no\",\"objects\":[],\"steps\":[]}\n";
+    static const struct {
+        int (*verb)(int, char **);
+        const char *words[8];
+        int file; /* 1: the manifest, 2: the scenario */
+    } rows[] = {
+        {sl_cmd_explain, {"job/evaluate", "--simulate", "examples/quickstart", "-n", "team-vision", "-o"}, 0},
+        {sl_cmd_explain, {"job/nobody", "--simulate", "examples/quickstart", "-o"}, 0},
+        {sl_cmd_status, {"--simulate", "examples/quickstart", "-o"}, 0},
+        {sl_cmd_simulate, {"examples/quickstart", "-o"}, 0},
+        {sl_cmd_simulate, {"/nonexistent/manifests", "-o"}, 0},
+        {sl_cmd_history, {"--data-dir", "/nonexistent/ledger", "-o"}, 0},
+        {sl_cmd_lint, {"-o"}, 1},
+        {sl_cmd_simulate, {"-o"}, 1},
+        {sl_cmd_simulate, {"--scenario", "", "-o"}, 2},
+    };
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        struct sl_json *is[2] = {NULL, NULL};
+        int codes[2];
+        SL_AUTO_FREE char *path = sl_xprintf("%s/file.yaml", folder);
+        if (rows[i].file) {
+            FILE *f = fopen(path, "w");
+            assert_non_null(f);
+            assert_true(fputs(rows[i].file == 1 ? manifest : scenario, f) >= 0);
+            assert_int_equal(fclose(f), 0);
+        }
+        for (int yaml = 0; yaml < 2; yaml++) {
+            const char *words[MAX_ARGS + 1] = {"verb"};
+            size_t n = 1;
+            for (size_t k = 0; rows[i].words[k]; k++)
+                words[n++] = *rows[i].words[k] ? rows[i].words[k] : path;
+            words[n++] = yaml ? "yaml" : "json";
+            if (rows[i].file == 1)
+                words[n++] = path;
+            codes[yaml] = run(rows[i].verb, words);
+            if (yaml)
+                assert_int_equal(sl_yaml_parse(said, strlen(said), false, &is[1], NULL, NULL), 0);
+            else
+                is[0] = lines_said();
+        }
+        if (rows[i].file)
+            assert_int_equal(unlink(path), 0);
+        assert_int_equal(codes[0], codes[1]);
+        assert_true(sl_json_len(is[0]) > 0);
+        if (!sl_json_equal(is[0], is[1]))
+            fail_msg("case %zu differs: %s", i, said);
+        sl_json_unref(is[0]);
+        sl_json_unref(is[1]);
+    }
+}
+
 static void history_tells_gpu_hours(void **state) {
     (void)state;
     SL_AUTO_FREE char *dir = sl_xprintf("%s/ledger", folder);
@@ -261,6 +333,7 @@ int main(void) {
         cmocka_unit_test(the_readme_tells_the_story_as_it_is),
         cmocka_unit_test(jobs_without_a_workload_are_explained),
         cmocka_unit_test(nobody_there_is_said_soon),
+        cmocka_unit_test(yaml_says_what_json_says),
         cmocka_unit_test(the_cluster_is_found_as_kubectl_finds_it),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
