@@ -129,6 +129,84 @@ static bool clear_place(const char *verb, const struct place *at) {
     return false;
 }
 
+/* ---- explain ---- */
+
+#define NAMED_HOLDERS 3 /* that the engine names of a flavor and resource: the largest */
+
+/* How many more than the named ones hold a flavor and resource, of the message that counts them; -1: it does not. */
+static int64_t unnamed_holders(const char *message, const struct sl_json *row) {
+    SL_AUTO_FREE char *begin =
+        sl_xprintf("flavor %s, %s: asks ", sl_json_get_str(row, "flavor", ""), sl_json_get_str(row, "resource", ""));
+    const char *at = strstr(message, begin);
+    if (!at || sl_json_len(sl_json_get(row, "holders")) < NAMED_HOLDERS)
+        return at ? 0 : -1;
+    SL_AUTO_FREE char *part = sl_xstrndup(at, strcspn(at, ";"));
+    char *more = strstr(part, " and "), *end = more ? strstr(more, " more") : NULL;
+    int64_t n = 0;
+    if (!end)
+        return 0;
+    *end = 0;
+    return sl_parse_int(more + strlen(" and "), &n) ? n : -1;
+}
+
+static void print_holders(const char *message, const struct sl_json *row) {
+    const struct sl_json *holders = sl_json_get(row, "holders");
+    SL_JSON_ITEMS (holders, h) {
+        printf("      held by %s: %s (ClusterQueue %s)\n", sl_json_get_str(h.value, "workload", "?"),
+               sl_json_get_str(h.value, "amount", "?"), sl_json_get_str(h.value, "clusterQueue", "?"));
+    }
+    int64_t more = unnamed_holders(message, row);
+    if (more > 0)
+        printf("      and %lld more\n", (long long)more);
+    else if (more < 0 && sl_json_len(holders) >= NAMED_HOLDERS)
+        printf("      (the three largest are named)\n");
+}
+
+static void say_amount(const struct sl_json *raise, const char *key, struct sl_buf *b) {
+    const char *text = sl_json_get_str(raise, key, "?"), *resource = sl_json_get_str(raise, "resource", "");
+    struct sl_quantity q;
+    char people[SL_QUANTITY_TEXT];
+    if (!sl_quantity_parse(text, &q, NULL))
+        text = sl_amount_format_people(resource, sl_quantity_quota(&q, resource), people);
+    sl_buf_puts(b, text);
+}
+
+/* Whether the i-th of the changes admits others first: only the engine's own words say so. */
+static bool serves_others(const char *words, size_t i) {
+    static const char between[] = ", or ", others[] = " (others come before it)";
+    for (; i > 0 && words; i--) {
+        words = strstr(words, between);
+        words = words ? words + strlen(between) : NULL;
+    }
+    const char *end = words ? strstr(words, between) : NULL, *said = words ? strstr(words, others) : NULL;
+    return said && (!end || said < end);
+}
+
+/* The changes in words that say whose limit each of them is about. Where there are none, those of the engine stay. */
+static void name_changes(struct sl_json *x) {
+    SL_AUTO_FREE char *words = sl_xstrdup(sl_json_get_str(x, "smallestChange", ""));
+    SL_AUTO_BUF b = SL_BUF_INIT(65536);
+    SL_JSON_ITEMS (sl_json_get(x, "changes"), c) {
+        sl_buf_puts(&b, c.i ? ", or " : "");
+        const char *who = sl_json_get_str(c.value, "finish", NULL);
+        if (who)
+            sl_buf_printf(&b, "workload %s finishes", who);
+        SL_JSON_ITEMS (sl_json_get(c.value, "raise"), r) {
+            sl_buf_printf(&b, "%s%s of %s in flavor %s of %s %s is raised by ", r.i ? " and " : "",
+                          sl_json_get_str(r.value, "limit", "?"), sl_json_get_str(r.value, "resource", "?"),
+                          sl_json_get_str(r.value, "flavor", "?"), sl_json_get_str(r.value, "kind", "?"),
+                          sl_json_get_str(r.value, "name", "?"));
+            say_amount(r.value, "by", &b);
+            sl_buf_puts(&b, " to ");
+            say_amount(r.value, "to", &b);
+        }
+        if (serves_others(words, c.i))
+            sl_buf_puts(&b, " (others come before it)");
+    }
+    if (b.len && !b.failed)
+        sl_json_set_str(x, "smallestChange", sl_buf_text(&b));
+}
+
 static void print_explanation(const struct sl_json *x) {
     printf("%s  in ClusterQueue %s: %s\n", sl_json_get_str(x, "workload", "?"),
            sl_json_get_str(x, "clusterQueue", "(none)"), sl_json_get_str(x, "state", "?"));
@@ -158,10 +236,7 @@ static void print_explanation(const struct sl_json *x) {
                 printf("      %s %s of %s %s\n", sl_json_get_str(limit, "name", ""),
                        sl_json_get_str(limit, "amount", ""), sl_json_get_str(limit, "kind", ""),
                        sl_json_get_str(limit, "of", ""));
-            SL_JSON_ITEMS (sl_json_get(f.value, "holders"), h) {
-                printf("      held by %s: %s (ClusterQueue %s)\n", sl_json_get_str(h.value, "workload", "?"),
-                       sl_json_get_str(h.value, "amount", "?"), sl_json_get_str(h.value, "clusterQueue", "?"));
-            }
+            print_holders(message, f.value);
         }
     }
     const char *change = sl_json_get_str(x, "smallestChange", "");
@@ -182,6 +257,8 @@ static struct sl_json *explanation(const struct eyes *e, const char *uid) {
         sl_json_set_str(x, "message", "It fits now: the next pass of a running manager admits it");
         sl_json_del(x, "holds");
     }
+    if (x)
+        name_changes(x);
     return x;
 }
 

@@ -99,6 +99,62 @@ static void a_wait_is_explained(void **state) {
     assert_said("flavor gpu-train");
 }
 
+/* Queue "full" of Cohort pool with five of five in use, and one of memory; queue "poor" beside it has nothing. */
+static char *crowded(void) {
+    struct sl_buf b = SL_BUF_INIT(1 << 20);
+    sl_buf_puts(&b, "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: any}\n");
+    static const char *const queues[][3] = {{"full", "5", "0"}, {"poor", "0", "1"}};
+    for (size_t i = 0; i < SL_COUNT(queues); i++)
+        sl_buf_printf(&b,
+                      "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: %s}\nspec:\n  "
+                      "namespaceSelector: {}\n  cohortName: pool\n  resourceGroups: [{coveredResources: [cpu, memory], "
+                      "flavors: [{name: any, resources: [{name: cpu, nominalQuota: %s, borrowingLimit: %s}, {name: "
+                      "memory, nominalQuota: 1Gi}]}]}]\n---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: "
+                      "LocalQueue\nmetadata: {name: %s}\nspec: {clusterQueue: %s}\n",
+                      queues[i][0], queues[i][1], queues[i][2], queues[i][0], queues[i][0]);
+    static const char *const jobs[][2] = {{"full", "cpu: 1"}, {"full", "cpu: 1"}, {"full", "cpu: 1"},
+                                          {"full", "cpu: 1"}, {"full", "cpu: 1"}, {"full", "cpu: 1"},
+                                          {"full", "cpu: 1"}, {"poor", "cpu: 2"}, {"poor", "cpu: 2, memory: 3Gi"}};
+    for (size_t i = 0; i < SL_COUNT(jobs); i++)
+        sl_buf_printf(&b,
+                      "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: j%zu, labels: "
+                      "{kueue.x-k8s.io/queue-name: %s}}\nspec: {template: {spec: {restartPolicy: Never, containers: "
+                      "[{name: c, image: x, resources: {requests: {%s}}}]}}}\n",
+                      i, jobs[i][0], jobs[i][1]);
+    return sl_buf_take(&b);
+}
+
+static void an_explanation_names_whose_limit_and_counts_who_holds(void **state) {
+    (void)state;
+    SL_AUTO_FREE char *text = crowded();
+    static const struct {
+        const char *job, *says[3];
+    } rows[] = {
+        {"job/j5",
+         {"and 2 more\n", "Smallest change that would admit it: workload default/job-j0-",
+          " finishes, or nominalQuota of cpu in flavor any of ClusterQueue full is raised by 1 to 6\n"}},
+        {"job/j6", /* behind its equal: the numbers are in the table */
+         {"cpu                                 1          5          5            0          0  not enough",
+          "(the three largest are named)\n", "of ClusterQueue full is raised by 2 to 7 (others come before it)\n"}},
+        {"job/j7",
+         {"more than can ever be had here",
+          "nominalQuota of cpu in flavor any of ClusterQueue poor is raised by 2 to 2\n", ""}},
+        {"job/j8",
+         {"nominalQuota of memory in flavor any of ClusterQueue poor is raised by 1Gi to 2Gi and nominalQuota of cpu "
+          "in flavor any of ClusterQueue poor is raised by 4 to 4 (others come before it)\n",
+          "", ""}},
+    };
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        const char *const with[] = {rows[i].job, "--simulate", NULL};
+        assert_int_equal(run_on_with(sl_cmd_explain, with, "a.yaml", text), SL_EXIT_OK);
+        for (size_t k = 0; k < SL_COUNT(rows[i].says); k++)
+            assert_said(rows[i].says[k]);
+    }
+    const char *const with[] = {"job/j5", "-o", "json", "--simulate", NULL}; /* the same words for programs */
+    assert_int_equal(run_on_with(sl_cmd_explain, with, "a.yaml", text), SL_EXIT_OK);
+    assert_said("finishes, or nominalQuota of cpu in flavor any of ClusterQueue full is raised by 1 to 6\"");
+}
+
 static void a_pipe_in_a_folder_is_not_waited_for(void **state) {
     (void)state;
     SL_AUTO_FREE char *pipe_path = sl_xprintf("%s/pipe.yaml", folder), *link_path = sl_xprintf("%s/link.yaml", folder);
@@ -328,6 +384,7 @@ int main(void) {
         cmocka_unit_test(every_wrong_field_is_named),
         cmocka_unit_test(the_quick_start_is_told),
         cmocka_unit_test(a_wait_is_explained),
+        cmocka_unit_test(an_explanation_names_whose_limit_and_counts_who_holds),
         cmocka_unit_test(a_pipe_in_a_folder_is_not_waited_for),
         cmocka_unit_test(history_tells_gpu_hours),
         cmocka_unit_test(the_readme_tells_the_story_as_it_is),
