@@ -337,6 +337,32 @@ int sl_cmd_explain(int argc, char **argv) {
     return code;
 }
 
+static void print_status(const struct sl_json *all) {
+    printf("%-24s %-14s %-22s %-20s %10s %10s %10s\n", "CLUSTERQUEUE", "ACTIVE", "FLAVOR", "RESOURCE", "NOMINAL",
+           "USED", "BORROWED");
+    SL_JSON_ITEMS (sl_json_get(all, "clusterQueues"), q) {
+        SL_JSON_ITEMS (sl_json_get(q.value, "quota"), r)
+            printf("%-24s %-14s %-22s %-20s %10s %10s %10s\n", sl_json_get_str(q.value, "name", ""),
+                   sl_json_get_str(q.value, "active", ""), sl_json_get_str(r.value, "flavor", ""),
+                   sl_json_get_str(r.value, "resource", ""), sl_json_get_str(r.value, "nominal", ""),
+                   sl_json_get_str(r.value, "used", ""), sl_json_get_str(r.value, "borrowed", ""));
+        printf("%-24s pending %lld, reserving %lld, admitted %lld\n", "",
+               (long long)sl_json_get_int(q.value, "pending", 0), (long long)sl_json_get_int(q.value, "reserving", 0),
+               (long long)sl_json_get_int(q.value, "admitted", 0));
+    }
+    const struct sl_json *local = sl_json_get(all, "localQueues");
+    if (!sl_json_len(local))
+        return;
+    printf("\n%-40s %-24s %10s %10s  %s\n", "LOCALQUEUE", "CLUSTERQUEUE", "PENDING", "ADMITTED", "ACTIVE");
+    SL_JSON_ITEMS (local, q) {
+        SL_AUTO_FREE char *name =
+            sl_xprintf("%s/%s", sl_json_get_str(q.value, "namespace", ""), sl_json_get_str(q.value, "name", ""));
+        printf("%-40s %-24s %10lld %10lld  %s\n", name, sl_json_get_str(q.value, "clusterQueue", ""),
+               (long long)sl_json_get_int(q.value, "pending", 0), (long long)sl_json_get_int(q.value, "admitted", 0),
+               sl_json_get_str(q.value, "active", ""));
+    }
+}
+
 int sl_cmd_status(int argc, char **argv) {
     const char *output = "text";
     struct place at = {NULL, NULL, NULL, NULL};
@@ -355,24 +381,13 @@ int sl_cmd_status(int argc, char **argv) {
     struct eyes e;
     int code = open_eyes(&e, "status", as, &at);
     if (!code) {
-        SL_AUTO_JSON *list = sl_manager_queues(e.manager);
-        if (as) {
-            sl_output_put(as, list);
-        } else {
-            printf("%-24s %-14s %-22s %-20s %10s %10s %10s\n", "CLUSTERQUEUE", "ACTIVE", "FLAVOR", "RESOURCE",
-                   "NOMINAL", "USED", "BORROWED");
-            SL_JSON_ITEMS (list, q) {
-                SL_JSON_ITEMS (sl_json_get(q.value, "quota"), r)
-                    printf("%-24s %-14s %-22s %-20s %10s %10s %10s\n", sl_json_get_str(q.value, "name", ""),
-                           sl_json_get_str(q.value, "active", ""), sl_json_get_str(r.value, "flavor", ""),
-                           sl_json_get_str(r.value, "resource", ""), sl_json_get_str(r.value, "nominal", ""),
-                           sl_json_get_str(r.value, "used", ""), sl_json_get_str(r.value, "borrowed", ""));
-                printf("%-24s pending %lld, reserving %lld, admitted %lld\n", "",
-                       (long long)sl_json_get_int(q.value, "pending", 0),
-                       (long long)sl_json_get_int(q.value, "reserving", 0),
-                       (long long)sl_json_get_int(q.value, "admitted", 0));
-            }
-        }
+        SL_AUTO_JSON *all = sl_json_new_object();
+        sl_json_set(all, "clusterQueues", sl_manager_queues(e.manager));
+        sl_json_set(all, "localQueues", sl_manager_local_queues(e.manager));
+        if (as)
+            sl_output_put(as, all);
+        else
+            print_status(all);
     }
     close_eyes(&e);
     return code;

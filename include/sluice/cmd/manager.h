@@ -51,6 +51,9 @@ char *sl_manager_without_workload(const struct manager *m, const char *ns, const
  * [{"name","active","pending","reserving","admitted","quota":[{"flavor","resource","nominal","used","borrowed"}]}];
  * owned. */
 struct sl_json *sl_manager_queues(const struct manager *m);
+/* Every LocalQueue: [{"namespace","name","clusterQueue","active","pending","reserving","admitted"}]; active is "yes" or
+ * why not; owned. */
+struct sl_json *sl_manager_local_queues(const struct manager *m);
 
 /* Differences between the books and the objects of the cluster (I4); 0 is right. Sets sluice_quota_drift. */
 int64_t sl_manager_recount(struct manager *m);

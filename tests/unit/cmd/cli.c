@@ -155,6 +155,34 @@ static void an_explanation_names_whose_limit_and_counts_who_holds(void **state) 
     assert_said("finishes, or nominalQuota of cpu in flavor any of ClusterQueue full is raised by 1 to 6\"");
 }
 
+static void status_shows_both_kinds_of_queues(void **state) {
+    (void)state;
+    SL_AUTO_FREE char *text = crowded();
+    SL_AUTO_FREE char *more = sl_xprintf(
+        "%s---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: held, namespace: a}\nspec: "
+        "{clusterQueue: full, stopPolicy: Hold}\n---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: "
+        "{name: lost, namespace: a}\nspec: {clusterQueue: nowhere}\n---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: "
+        "ClusterQueue\nmetadata: {name: dry}\nspec: {namespaceSelector: {}, stopPolicy: Hold}\n---\napiVersion: "
+        "kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: dry, namespace: b}\nspec: {clusterQueue: dry}\n",
+        text);
+    const char *const with[] = {"--simulate", NULL}, *const json[] = {"-o", "json", "--simulate", NULL};
+    assert_int_equal(run_on_with(sl_cmd_status, with, "a.yaml", more), SL_EXIT_OK);
+    assert_said("pending 2, reserving 5, admitted 5\n");
+    assert_said("\nLOCALQUEUE                               CLUSTERQUEUE                PENDING   ADMITTED  ACTIVE\n"
+                "a/held                                   full                              0          0  Stopped\n"
+                "a/lost                                   nowhere                           0          0  "
+                "ClusterQueueDoesNotExist\n"
+                "b/dry                                    dry                               0          0  "
+                "ClusterQueueIsInactive (Stopped)\n"
+                "default/full                             full                              2          5  yes\n"
+                "default/poor                             poor                              2          0  yes\n");
+    assert_int_equal(run_on_with(sl_cmd_status, json, "a.yaml", more), SL_EXIT_OK);
+    assert_said("{\"clusterQueues\":[{\"active\":\"Stopped\",\"admitted\":0,\"name\":\"dry\"");
+    assert_said(
+        "{\"active\":\"yes\",\"admitted\":5,\"clusterQueue\":\"full\",\"name\":\"full\",\"namespace\":\"default\","
+        "\"pending\":2,\"reserving\":5}");
+}
+
 static void a_pipe_in_a_folder_is_not_waited_for(void **state) {
     (void)state;
     SL_AUTO_FREE char *pipe_path = sl_xprintf("%s/pipe.yaml", folder), *link_path = sl_xprintf("%s/link.yaml", folder);
@@ -385,6 +413,7 @@ int main(void) {
         cmocka_unit_test(the_quick_start_is_told),
         cmocka_unit_test(a_wait_is_explained),
         cmocka_unit_test(an_explanation_names_whose_limit_and_counts_who_holds),
+        cmocka_unit_test(status_shows_both_kinds_of_queues),
         cmocka_unit_test(a_pipe_in_a_folder_is_not_waited_for),
         cmocka_unit_test(history_tells_gpu_hours),
         cmocka_unit_test(the_readme_tells_the_story_as_it_is),
