@@ -43,7 +43,7 @@ const struct sl_command sl_commands[] = {
      "  PATH        a manifest, a folder of them (in the order of their names), or - for standard input\n"
      "  --config    the manager's configuration (default: what the manager has without one)\n"
      "  --run-time  how long a job runs, on a virtual clock\n"
-     "  --until     when the story ends\n"
+     "  --until     when the story ends; manifests whose turn would come later are not played\n"
      "  --scenario  decision scenarios instead of manifests, one a line; --check compares with what they expect\n"
      "  -o json     an object a line; -o yaml: a document each",
      sl_cmd_simulate},

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ask.h"
@@ -440,6 +441,21 @@ static void print_gpu(void *payload, const struct sl_ledger_gpu *g) {
     sl_output_put(as, o);
 }
 
+/* Where there is no ledger, what is missing and where one is. Owned; NULL when there is one. */
+static char *no_ledger(const char *dir) {
+    SL_AUTO_FREE char *file = sl_xprintf("%s/data.mdb", dir);
+    struct stat st;
+    const char *what = stat(dir, &st)         ? "there is no such folder"
+                       : !S_ISDIR(st.st_mode) ? "it is no folder"
+                       : stat(file, &st)      ? "there is no file data.mdb in it"
+                                              : NULL;
+    return what ? sl_xprintf("no ledger at %s: %s. The manager that has the lease writes one, into the folder of its "
+                             "--data-dir; in the pods of the chart: kubectl -n NAMESPACE exec POD -- /sluice history "
+                             "--data-dir /var/lib/sluice",
+                             dir, what)
+                : NULL;
+}
+
 int sl_cmd_history(int argc, char **argv) {
     const char *dir = NULL, *queue = NULL, *ns = NULL, *limit = "100", *output = "text";
     bool gpu_time = false;
@@ -458,6 +474,11 @@ int sl_cmd_history(int argc, char **argv) {
         sl_cmd_misuse("history", "--data-dir DIR names the ledger's folder, --limit a number from 1 to 100000; nothing "
                                  "else is taken");
         return SL_EXIT_USAGE;
+    }
+    SL_AUTO_FREE char *missing = no_ledger(dir);
+    if (missing) {
+        sl_cmd_error("history", as, missing);
+        return SL_EXIT_FAILED;
     }
     sl_log_set_level(SL_LOG_ERROR);
     struct sl_ledger *l = sl_ledger_open(dir, &(struct sl_ledger_options){.read_only = true}, sl_now_wall_ms());

@@ -121,12 +121,22 @@ static bool at_rest(struct simulation *s, int64_t *ret_next_ms) {
     return idle;
 }
 
+bool simulation_over(const struct simulation *s) {
+    return s->end_ms && sl_cluster_wall_ms(s->cluster) >= s->end_ms;
+}
+
+/* A turn of at most so long. */
+static void turn(struct simulation *s, int64_t ms) {
+    int64_t left = s->end_ms ? s->end_ms - sl_cluster_wall_ms(s->cluster) : ms;
+    sl_manager_step(s->manager, ms < left ? ms : left);
+}
+
 bool simulation_settle(struct simulation *s) {
     int64_t next;
     for (long turns = 0; turns < MAX_TURNS; turns++) {
-        if (at_rest(s, &next))
+        if (at_rest(s, &next) || simulation_over(s))
             return true;
-        sl_manager_step(s->manager, 10);
+        turn(s, 10);
     }
     return false;
 }
@@ -135,14 +145,14 @@ bool simulation_advance(struct simulation *s, int64_t until_wall_ms) {
     for (long turns = 0; turns < MAX_TURNS; turns++) {
         int64_t next, now = sl_cluster_wall_ms(s->cluster);
         bool rest = at_rest(s, &next);
-        if (now >= until_wall_ms && rest)
+        if ((now >= until_wall_ms && rest) || simulation_over(s))
             return true;
         if (!rest) {
-            sl_manager_step(s->manager, 10);
+            turn(s, 10);
             continue;
         }
         int64_t wake = next >= 0 && next < until_wall_ms ? next : until_wall_ms;
-        sl_manager_step(s->manager, wake > now ? wake - now : 1);
+        turn(s, wake > now ? wake - now : 1);
     }
     return false;
 }
@@ -421,6 +431,8 @@ static bool well_formed(enum sl_output as, const struct sl_manifest *f) {
 
 static int play(struct story *st, const struct sl_manifests *manifests, int64_t until_ms) {
     int refused = 0;
+    int64_t end = st->sim.start_ms + until_ms;
+    st->sim.end_ms = end;
     for (size_t i = 0; i < manifests->n; i++) {
         const struct sl_manifest *f = &manifests->items[i];
         struct sl_err err = SL_ERR_INIT;
@@ -435,6 +447,10 @@ static int play(struct story *st, const struct sl_manifests *manifests, int64_t 
         if (sl_resource_of(f->object) == &sl_watched[SL_WATCHED_JOBS] &&
             i) /* creation times have whole seconds: keep the order */
             simulation_advance(&st->sim, sl_cluster_wall_ms(st->sim.cluster) / 1000 * 1000 + 1000);
+        if (simulation_over(&st->sim)) {
+            complain(st->as, f, "note", "", "not played, nor what follows it: the story ends before (--until)");
+            break;
+        }
         if (simulation_create(&st->sim, f->object, NULL, &err)) {
             complain(st->as, f, "error", "", err.text);
             refused++;
@@ -446,8 +462,7 @@ static int play(struct story *st, const struct sl_manifests *manifests, int64_t 
     tell_queues(st);
     if (!st->as)
         puts("");
-    int64_t end = st->sim.start_ms + until_ms;
-    for (;;) {
+    while (!simulation_over(&st->sim)) {
         int64_t next = simulation_next(&st->sim);
         if (next < 0 || next > end)
             break;

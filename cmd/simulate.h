@@ -9,6 +9,7 @@ struct simulation {
     struct manager *manager;
     const struct sl_config *config; /* borrowed */
     int64_t start_ms;               /* virtual wall time at which it began */
+    int64_t end_ms;                 /* no time passes beyond; 0: none such */
 };
 /* The webhooks of the chart are in the way of every write but the manager's own. run_ms: how long pods of a Job run, 0
  * for ever. */
@@ -22,7 +23,9 @@ bool simulation_foreign(const struct sl_json *object);
  * refusal. */
 SL_MUST int simulation_create(struct simulation *s, const struct sl_json *object, struct sl_json **ret_warnings,
                               struct sl_err *err);
-bool simulation_settle(struct simulation *s); /* until nothing happens without time passing; false: never */
+/* Until nothing happens without time passing, or the end has come; false: never. */
+bool simulation_settle(struct simulation *s);
+bool simulation_over(const struct simulation *s);                     /* the end has come */
 bool simulation_advance(struct simulation *s, int64_t until_wall_ms); /* the same up to that virtual time */
 int64_t simulation_next(struct simulation *s); /* virtual time of the next thing that will happen by itself, or -1 */
 

@@ -85,6 +85,54 @@ static void the_quick_start_is_told(void **state) {
     assert_said("examples/gpu-pools/nodes/mig-config.yaml:");
 }
 
+/* Of what was said as JSON, an object a line: an array. Owned. */
+static struct sl_json *lines_said(void) {
+    struct sl_json *list = sl_json_new_array();
+    for (const char *line = said; *line;) {
+        size_t len = strcspn(line, "\n");
+        struct sl_json *o = NULL;
+        assert_int_equal(sl_json_parse(line, len, len, &o, NULL), 0);
+        sl_json_append(list, o);
+        line += len + (line[len] == '\n');
+    }
+    return list;
+}
+
+static void a_story_ends_when_it_is_to_end(void **state) {
+    (void)state;
+    static const struct {
+        const char *until, *last, *not_played; /* the last job that is told of, the first that is not */
+    } rows[] = {
+        {"5s", NULL, "30-sweep.yaml"}, {"7s", "sweep", "31-finetune.yaml"}, {"8s", "finetune", "32-evaluate.yaml"}};
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        assert_int_equal(RUN(sl_cmd_simulate, "examples/quickstart", "--until", rows[i].until, "-o", "json"),
+                         SL_EXIT_OK);
+        SL_AUTO_JSON *lines = lines_said();
+        const char *last = NULL;
+        bool noted = false;
+        SL_JSON_ITEMS (lines, e) {
+            const char *file = sl_json_get_str(e.value, "file", NULL), *job = sl_json_get_str(e.value, "job", "/");
+            assert_true(sl_json_get_int(e.value, "at", 0) <= rows[i].until[0] - '0');
+            if (file) {
+                assert_string_equal(strrchr(file, '/') + 1, rows[i].not_played);
+                assert_string_equal(sl_json_get_str(e.value, "text", ""),
+                                    "not played, nor what follows it: the story ends before (--until)");
+                noted = true;
+            } else {
+                last = strchr(job, '/') + 1;
+            }
+        }
+        assert_true(noted);
+        assert_true(rows[i].last ? last && !strcmp(last, rows[i].last) : !last);
+    }
+    assert_int_equal(RUN(sl_cmd_simulate, "examples/quickstart", "--until", "30s", "--run-time", "20s"), SL_EXIT_OK);
+    assert_said("0:25  finished  team-vision/sweep"); /* finetune, which began at 0:07, would be the next */
+    assert_null(strstr(said, "0:31"));
+    assert_null(strstr(said, "not played"));
+    assert_int_equal(RUN(sl_cmd_simulate, "examples/quickstart", "--until", "26s", "--run-time", "20s"), SL_EXIT_OK);
+    assert_null(strstr(said, "0:27"));
+}
+
 static void a_wait_is_explained(void **state) {
     (void)state;
     assert_int_equal(RUN(sl_cmd_explain, "job/evaluate", "--simulate", "examples/quickstart", "-n", "team-vision"),
@@ -291,19 +339,6 @@ static void the_cluster_is_found_as_kubectl_finds_it(void **state) {
     assert_int_equal(unsetenv("KUBECONFIG") | setenv("HOME", home ? home : "/", 1) | unlink(path) | rmdir(kube), 0);
 }
 
-/* Of what was said as JSON, an object a line: an array. Owned. */
-static struct sl_json *lines_said(void) {
-    struct sl_json *list = sl_json_new_array();
-    for (const char *line = said; *line;) {
-        size_t len = strcspn(line, "\n");
-        struct sl_json *o = NULL;
-        assert_int_equal(sl_json_parse(line, len, len, &o, NULL), 0);
-        sl_json_append(list, o);
-        line += len + (line[len] == '\n');
-    }
-    return list;
-}
-
 /* What is said in JSON is said in YAML. */
 static void yaml_says_what_json_says(void **state) {
     (void)state;
@@ -362,6 +397,22 @@ static void yaml_says_what_json_says(void **state) {
     }
 }
 
+static void history_says_where_it_looked_for_a_ledger(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {
+        {NULL, "there is no file data.mdb in it. The manager that has the lease"},
+        {"/nonexistent/ledger", "no ledger at /nonexistent/ledger: there is no such folder."},
+        {"README.md", "no ledger at README.md: it is no folder."}};
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        assert_int_equal(RUN(sl_cmd_history, "--data-dir", rows[i][0] ? rows[i][0] : folder), SL_EXIT_FAILED);
+        assert_said(rows[i][1]);
+        assert_said("/sluice history --data-dir /var/lib/sluice\n");
+        assert_null(strstr(said, "data.mdb: No such file"));
+    }
+    assert_int_equal(RUN(sl_cmd_history, "--data-dir", folder, "-o", "json"), SL_EXIT_FAILED);
+    assert_said("{\"error\":\"no ledger at ");
+}
+
 static void history_tells_gpu_hours(void **state) {
     (void)state;
     SL_AUTO_FREE char *dir = sl_xprintf("%s/ledger", folder);
@@ -411,11 +462,13 @@ int main(void) {
         cmocka_unit_test(a_manifest_without_kind_or_version_is_wrong),
         cmocka_unit_test(every_wrong_field_is_named),
         cmocka_unit_test(the_quick_start_is_told),
+        cmocka_unit_test(a_story_ends_when_it_is_to_end),
         cmocka_unit_test(a_wait_is_explained),
         cmocka_unit_test(an_explanation_names_whose_limit_and_counts_who_holds),
         cmocka_unit_test(status_shows_both_kinds_of_queues),
         cmocka_unit_test(a_pipe_in_a_folder_is_not_waited_for),
         cmocka_unit_test(history_tells_gpu_hours),
+        cmocka_unit_test(history_says_where_it_looked_for_a_ledger),
         cmocka_unit_test(the_readme_tells_the_story_as_it_is),
         cmocka_unit_test(jobs_without_a_workload_are_explained),
         cmocka_unit_test(nobody_there_is_said_soon),
