@@ -22,7 +22,8 @@
 
 struct frame {
     struct sl_json *node;
-    char *key;    /* object: key waiting for its value */
+    char *key; /* object: key waiting for its value */
+    int key_line;
     char *anchor; /* name to remember the finished node under */
 };
 struct build {
@@ -32,6 +33,7 @@ struct build {
     struct sl_map anchors;
     size_t aliases, nodes;
     bool allow_aliases;
+    struct sl_yaml_lines *lines;
 };
 
 static void json_free(void *p) {
@@ -52,6 +54,21 @@ static void build_reset(struct build *b) {
 
 static int fail(struct sl_err *err, const yaml_mark_t *m, const char *what) {
     return sl_err_set(err, SL_INVALID, "YAML line %zu column %zu: %s", m->line + 1, m->column + 1, what);
+}
+
+/* n values begin here: the line is that of the key that waits for them, where one does. */
+static void note(struct build *b, const yaml_mark_t *m, size_t n) {
+    struct frame *top = b->depth ? &b->stack[b->depth - 1] : NULL;
+    bool in_object = top && sl_json_is_object(top->node);
+    if (in_object && !top->key) {
+        top->key_line = (int)m->line + 1; /* a key is no value */
+        return;
+    }
+    struct sl_yaml_lines *l = b->lines;
+    for (; n > 0; n--) {
+        SL_GROW(l->line, l->cap, l->n);
+        l->line[l->n++] = in_object ? top->key_line : (int)m->line + 1;
+    }
 }
 
 /* Puts a finished node where it belongs; takes it. */
@@ -180,6 +197,7 @@ static int handle(struct build *b, const yaml_event_t *e, struct sl_err *err) {
             return fail(err, m, "NUL is not allowed");
         if (is_merge_key(b, e))
             return fail(err, m, "merge keys (<<) are not supported");
+        note(b, m, 1);
         struct sl_json *v = scalar(e);
         remember(b, anchor, v);
         return place(b, v, m, err);
@@ -188,8 +206,10 @@ static int handle(struct build *b, const yaml_event_t *e, struct sl_err *err) {
     case YAML_MAPPING_START_EVENT:
         if (b->depth >= SL_JSON_MAX_DEPTH)
             return fail(err, m, "nested too deeply");
-        b->stack[b->depth++] = (struct frame){
-            e->type == YAML_MAPPING_START_EVENT ? sl_json_new_object() : sl_json_new_array(), NULL, sl_xstrdup(anchor)};
+        note(b, m, 1);
+        b->stack[b->depth++] =
+            (struct frame){e->type == YAML_MAPPING_START_EVENT ? sl_json_new_object() : sl_json_new_array(), NULL, 0,
+                           sl_xstrdup(anchor)};
         return 0;
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT: {
@@ -205,31 +225,41 @@ static int handle(struct build *b, const yaml_event_t *e, struct sl_err *err) {
         const struct sl_json *v = sl_map_get(&b->anchors, (const char *)e->data.alias.anchor);
         if (!v)
             return fail(err, m, "unknown alias");
-        if (b->depth + sl_json_measure(v, &b->nodes) > SL_JSON_MAX_DEPTH)
+        size_t values = 0, depth = sl_json_measure(v, &values);
+        b->nodes += values;
+        if (b->depth + depth > SL_JSON_MAX_DEPTH)
             return fail(err, m, "nested too deeply");
         if (++b->aliases > MAX_ALIASES || b->nodes > MAX_NODES)
             return fail(err, m, "too many aliases");
+        note(b, m, values);
         return place(b, sl_json_copy(v), m, err);
     }
     default: return 0;
     }
 }
 
-int sl_yaml_parse(const char *text, size_t len, bool allow_aliases, struct sl_json **ret, int **line_of,
-                  struct sl_err *err) {
+void sl_yaml_lines_done(struct sl_yaml_lines *l) {
+    free(l->line);
+    free(l->documents);
+    *l = (struct sl_yaml_lines)SL_YAML_LINES_INIT;
+}
+
+int sl_yaml_parse_lines(const char *text, size_t len, bool allow_aliases, struct sl_json **ret,
+                        struct sl_yaml_lines *lines, struct sl_err *err) {
     if (len > MAX_BYTES)
         return sl_err_set(err, SL_TOO_BIG, "YAML text of more than %u bytes", MAX_BYTES);
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser))
         return sl_err_set(err, SL_INTERNAL, "YAML parser");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-    struct build b = {.allow_aliases = allow_aliases};
+    struct build b = {.allow_aliases = allow_aliases, .lines = lines};
     struct sl_json *docs = sl_json_new_array();
-    int *lines = NULL, line = 0, rc = 0;
-    size_t cap = 0;
+    size_t first = 0;
+    int rc = 0;
     for (bool end = false; !end && !rc;) {
         yaml_event_t e;
         if (!yaml_parser_parse(&parser, &e)) {
+            lines->fault = (int)parser.problem_mark.line + 1;
             rc = sl_err_set(err, SL_INVALID, "YAML line %zu column %zu: %s", parser.problem_mark.line + 1,
                             parser.problem_mark.column + 1, parser.problem ? parser.problem : "malformed");
             break;
@@ -237,35 +267,47 @@ int sl_yaml_parse(const char *text, size_t len, bool allow_aliases, struct sl_js
         if (e.type == YAML_STREAM_END_EVENT) {
             end = true;
         } else if (e.type == YAML_DOCUMENT_START_EVENT) {
-            line = 0;
+            first = lines->n;
         } else if (e.type == YAML_DOCUMENT_END_EVENT) {
-            if (!sl_json_is_null(b.root)) {
+            if (sl_json_is_null(b.root)) {
+                lines->n = first; /* left out */
+            } else {
                 if (sl_json_len(docs) >= MAX_DOCS)
                     rc = sl_err_set(err, SL_TOO_BIG, "more than %d YAML documents", MAX_DOCS);
-                SL_GROW(lines, cap, sl_json_len(docs));
-                lines[sl_json_len(docs)] = line;
+                SL_GROW(lines->documents, lines->cap_documents, lines->n_documents);
+                lines->documents[lines->n_documents++] = first;
                 sl_json_append(docs, SL_TAKE(b.root));
             }
             build_reset(&b);
         } else if (e.type != YAML_STREAM_START_EVENT) {
-            if (!line)
-                line = (int)e.start_mark.line + 1;
             rc = handle(&b, &e, err);
         }
+        if (rc)
+            lines->fault = (int)e.start_mark.line + 1;
         yaml_event_delete(&e);
     }
     build_reset(&b);
     yaml_parser_delete(&parser);
-    if (rc || !line_of)
-        free(SL_TAKE(lines));
     if (rc) {
         sl_json_unref(docs);
         return rc;
     }
     *ret = docs;
-    if (line_of)
-        *line_of = lines;
     return 0;
+}
+
+int sl_yaml_parse(const char *text, size_t len, bool allow_aliases, struct sl_json **ret, int **line_of,
+                  struct sl_err *err) {
+    struct sl_yaml_lines lines = SL_YAML_LINES_INIT;
+    int rc = sl_yaml_parse_lines(text, len, allow_aliases, ret, &lines, err);
+    if (!rc && line_of) {
+        int *of = sl_xalloc((lines.n_documents + 1) * sizeof *of);
+        for (size_t i = 0; i < lines.n_documents; i++)
+            of[i] = lines.line[lines.documents[i]];
+        *line_of = of;
+    }
+    sl_yaml_lines_done(&lines);
+    return rc;
 }
 
 /* Would a reader of YAML 1.1 take the text for a number, a time or a date? Generously: it begins like one and has only

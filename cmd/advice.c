@@ -151,6 +151,8 @@ static bool is_of(const struct sl_json *object, const char *kind) {
 void advice_init(struct advice *a, const struct sl_manifests *manifests) {
     static const char *const kinds[] = {"ClusterQueue", "ResourceFlavor", "LocalQueue"};
     a->given = (struct sl_map)SL_MAP_INIT;
+    if (manifests->n_faults)
+        return; /* what is missing may be in a file that could not be read */
     for (size_t i = 0; i < manifests->n; i++)
         for (size_t k = 0; k < SL_COUNT(kinds); k++) {
             const struct sl_json *object = manifests->items[i].object;

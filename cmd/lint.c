@@ -78,7 +78,7 @@ int sl_cmd_lint(int argc, char **argv) {
         free(args);
         return SL_EXIT_USAGE;
     }
-    struct sl_manifests manifests = {0};
+    struct sl_manifests manifests = {.go_on = true};
     struct sl_err err = SL_ERR_INIT;
     struct sl_snapshot *snapshot = NULL;
     struct sl_config config;
@@ -87,7 +87,7 @@ int sl_cmd_lint(int argc, char **argv) {
     sl_config_done(&config);
     for (int i = 0; i < n && !rc; i++)
         rc = sl_manifests_load(&manifests, args[i], &err);
-    if (!rc && !manifests.n) /* one that looked at nothing has not found that all is well */
+    if (!rc && !manifests.n && !manifests.n_faults) /* one that looked at nothing has not found that all is well */
         rc = sl_err_set(&err, SL_INVALID, "%s: nothing to check: no manifests here", args[0]);
     free(args);
     if (rc) {
@@ -98,6 +98,12 @@ int sl_cmd_lint(int argc, char **argv) {
     }
     sl_snapshot_freeze(snapshot);
     size_t ours = 0, others = 0;
+    bool unread = false;
+    for (size_t i = 0; i < manifests.n_faults; i++) {
+        sl_manifest_report_fault(as, &manifests.faults[i]);
+        unread = unread || (manifests.faults[i].code != SL_INVALID && manifests.faults[i].code != SL_TOO_BIG);
+    }
+    found += (int)manifests.n_faults;
     struct sl_map seen = SL_MAP_INIT;
     struct advice advice;
     advice_init(&advice, &manifests);
@@ -131,5 +137,5 @@ int sl_cmd_lint(int argc, char **argv) {
     }
     sl_manifests_done(&manifests);
     sl_snapshot_unref(snapshot);
-    return found ? SL_EXIT_WRONG : SL_EXIT_OK;
+    return unread ? SL_EXIT_FAILED : found ? SL_EXIT_WRONG : SL_EXIT_OK;
 }

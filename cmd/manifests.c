@@ -20,59 +20,85 @@
 #define MAX_FILE      (4u << 20)
 #define MAX_DEPTH     16
 
-/* place: file, line and number of the document. */
-static int add(struct sl_manifests *m, const struct sl_manifest *place, const struct sl_json *object,
+/* lines: of the values of the object. */
+static int add(struct sl_manifests *m, const struct sl_manifest *place, const int *lines, const struct sl_json *object,
                struct sl_err *err) {
     if (!sl_json_is_object(object))
-        return sl_err_set(err, SL_INVALID, "%s:%d: document %d: must be an object", place->file, place->line,
-                          place->document);
+        return sl_err_set(err, SL_INVALID, "document %d: must be an object", place->document);
     const char *kind = sl_json_get_str(object, "kind", "");
     const struct sl_json *items = sl_json_get(object, "items");
     bool list = !strcmp(kind, "List");
     if (list || (strlen(kind) > 4 && !strcmp(kind + strlen(kind) - 4, "List") && sl_json_is_array(items))) {
         if (!sl_json_is_null(items) && !sl_json_is_array(items))
-            return sl_err_set(err, SL_INVALID, "%s:%d: document %d: items: Invalid value: must be an array",
-                              place->file, place->line, place->document);
+            return sl_err_set(err, SL_INVALID, "document %d: items: Invalid value: must be an array", place->document);
+        size_t at = 1;
+        SL_JSON_EACH (object, e) {
+            if (!strcmp(e.key, "items"))
+                break;
+            (void)sl_json_measure(e.value, &at);
+        }
+        at++; /* behind the array itself */
         SL_JSON_ITEMS (items, e) {
             if (!sl_json_is_object(e.value))
-                return sl_err_set(err, SL_INVALID, "%s:%d: document %d: items[%zu]: Invalid value: must be an object",
-                                  place->file, place->line, place->document, e.i);
-            int rc = add(m, place, e.value, err);
+                return sl_err_set(err, SL_INVALID, "document %d: items[%zu]: Invalid value: must be an object",
+                                  place->document, e.i);
+            int rc = add(m, place, lines + at, e.value, err);
             if (rc)
                 return rc;
+            (void)sl_json_measure(e.value, &at);
         }
         return 0;
     }
     if (m->n >= MAX_DOCUMENTS)
-        return sl_err_set(err, SL_TOO_BIG, "%s: more than %d documents", place->file, MAX_DOCUMENTS);
+        return sl_err_set(err, SL_TOO_BIG, "more than %d documents", MAX_DOCUMENTS);
     SL_GROW(m->items, m->cap, m->n);
-    m->items[m->n++] = (struct sl_manifest){sl_xstrdup(place->file), place->line, place->document, place->documents,
-                                            sl_json_ref(object)};
+    m->items[m->n++] = (struct sl_manifest){sl_xstrdup(place->file), lines[0],         lines,
+                                            place->document,         place->documents, sl_json_ref(object)};
+    return 0;
+}
+
+static void keep_fault(struct sl_manifests *m, const char *file, int line, int code, const char *text) {
+    SL_GROW(m->faults, m->cap_faults, m->n_faults);
+    m->faults[m->n_faults++] = (struct sl_manifest_fault){sl_xstrdup(file), sl_xstrdup(text), line, code};
+}
+
+static int add_documents(struct sl_manifests *m, const char *path, const struct sl_json *docs,
+                         const struct sl_yaml_lines *lines, struct sl_err *err) {
+    SL_AUTO_FREE char *file = sl_xstrdup(path);
+    struct sl_manifest place = {.file = file, .documents = (int)sl_json_len(docs)};
+    struct sl_err own = SL_ERR_INIT;
+    SL_JSON_ITEMS (docs, e) {
+        const int *of = lines->line + lines->documents[e.i];
+        place.document = (int)e.i + 1;
+        int rc = add(m, &place, of, e.value, &own);
+        if (rc == SL_INVALID && m->go_on)
+            keep_fault(m, path, *of, rc, own.text);
+        else if (rc)
+            return sl_err_set(err, rc, "%s:%d: %s", path, *of, own.text);
+    }
     return 0;
 }
 
 static int load_file(struct sl_manifests *m, const char *path, struct sl_err *err) {
     SL_AUTO_BUF text = SL_BUF_INIT(MAX_FILE);
-    int rc = sl_file_read(path, &text, err);
-    if (rc)
-        return rc;
+    struct sl_err own = SL_ERR_INIT;
     SL_AUTO_JSON *docs = NULL;
-    int *lines = NULL;
-    rc = sl_yaml_parse(sl_buf_text(&text), text.len, true, &docs, &lines, err);
-    if (rc) {
-        sl_err_wrap(err, "%s", path);
-        return rc;
+    struct sl_yaml_lines lines = SL_YAML_LINES_INIT;
+    int rc = sl_file_read(path, &text, &own);
+    bool read = !rc;
+    if (!rc)
+        rc = sl_yaml_parse_lines(sl_buf_text(&text), text.len, true, &docs, &lines, &own);
+    SL_GROW(m->files, m->cap_files, m->n_files);
+    m->files[m->n_files++] = lines;
+    if (!rc)
+        return add_documents(m, path, docs, &m->files[m->n_files - 1], err);
+    if (m->go_on) {
+        size_t named = !read && !strncmp(own.text, path, strlen(path)) ? strlen(path) + strlen(": ") : 0;
+        keep_fault(m, path, lines.fault, rc, own.text + named);
+        return 0;
     }
-    SL_AUTO_FREE char *file = sl_xstrdup(path);
-    struct sl_manifest place = {.file = file, .documents = (int)sl_json_len(docs)};
-    SL_JSON_ITEMS (docs, e) {
-        place.line = lines[e.i];
-        place.document = (int)e.i + 1;
-        if (!rc)
-            rc = add(m, &place, e.value, err);
-    }
-    free(lines);
-    return rc;
+    sl_err_set(err, rc, "%s", own.text);
+    return read ? sl_err_wrap(err, "%s", path) : rc;
 }
 
 static bool is_manifest(const char *name) {
@@ -125,7 +151,65 @@ void sl_manifests_done(struct sl_manifests *m) {
         sl_json_unref(m->items[i].object);
     }
     free(m->items);
-    *m = (struct sl_manifests){NULL, 0, 0};
+    for (size_t i = 0; i < m->n_faults; i++) {
+        free(m->faults[i].file);
+        free(m->faults[i].text);
+    }
+    free(m->faults);
+    for (size_t i = 0; i < m->n_files; i++)
+        sl_yaml_lines_done(&m->files[i]);
+    free(m->files);
+    *m = (struct sl_manifests){0};
+}
+
+/* ---- where it is wrong ---- */
+
+/* How much of a path a member's name makes up, as ".name" or "[name]"; 0: another one's path. */
+static size_t matches(const char *path, const char *key) {
+    size_t len = strlen(key);
+    if (*path == '[')
+        return !strncmp(path + 1, key, len) && path[1 + len] == ']' ? len + 2 : 0;
+    size_t dot = *path == '.';
+    return len > 0 && !strncmp(path + dot, key, len) && (!path[dot + len] || strchr(".[", path[dot + len])) ? dot + len
+                                                                                                            : 0;
+}
+
+/* The value in `at` that the path begins with; *index, its place in the order of the tree, and *path go there. NULL:
+ * there is none. */
+static const struct sl_json *enter(const struct sl_json *at, const char **path, size_t *index) {
+    const struct sl_json *found = NULL;
+    size_t i = *index + 1, best = 0;
+    SL_JSON_EACH (at, e) {
+        size_t n = matches(*path, e.key);
+        if (n > best) { /* the longest: a name may have dots */
+            best = n;
+            found = e.value;
+            *index = i;
+        }
+        (void)sl_json_measure(e.value, &i);
+    }
+    SL_JSON_ITEMS (at, e) {
+        char number[32];
+        snprintf(number, sizeof number, "%zu", e.i);
+        if (**path == '[' && (best = matches(*path, number)) > 0) {
+            found = e.value;
+            *index = i;
+            break;
+        }
+        (void)sl_json_measure(e.value, &i);
+    }
+    *path += best;
+    return found;
+}
+
+int sl_manifest_line(const struct sl_manifest *m, const char *path, const char *text) {
+    const char *list = text + (*text == '['); /* of errors: the first */
+    SL_AUTO_FREE char *whole = *path ? sl_xstrdup(path) : sl_xstrndup(list, strcspn(list, ":"));
+    size_t index = 0;
+    const char *rest = whole;
+    for (const struct sl_json *at = m->object; at && *rest;)
+        at = enter(at, &rest, &index);
+    return m->lines[index];
 }
 
 /* ---- what is wrong with them ---- */
@@ -178,7 +262,7 @@ void sl_manifest_report(enum sl_output as, const struct sl_manifest *m, const ch
                         const char *text) {
     SL_AUTO_FREE char *kind = sl_manifest_text(m, "kind"), *name = sl_manifest_text(m, "metadata.name");
     if (!as) {
-        printf("%s:%d: ", m->file, m->line);
+        printf("%s:%d: ", m->file, sl_manifest_line(m, path, text));
         if (m->documents > 1)
             printf("document %d: ", m->document);
         printf("%s: %s/%s: %s%s%s\n", level, kind, name, path, *path ? ": " : "", text);
@@ -186,12 +270,31 @@ void sl_manifest_report(enum sl_output as, const struct sl_manifest *m, const ch
     }
     SL_AUTO_JSON *o = sl_json_new_object();
     sl_json_set_str(o, "file", m->file);
-    sl_json_set_int(o, "line", m->line);
+    sl_json_set_int(o, "line", sl_manifest_line(m, path, text));
     sl_json_set_int(o, "document", m->document);
     sl_json_set_str(o, "level", level);
     sl_json_set_str(o, "kind", kind);
     sl_json_set_str(o, "name", name);
     sl_json_set_str(o, "path", path);
     sl_json_set_str(o, "text", text);
+    sl_output_put(as, o);
+}
+
+void sl_manifest_report_fault(enum sl_output as, const struct sl_manifest_fault *f) {
+    if (!as) {
+        printf("%s:", f->file);
+        if (f->line)
+            printf("%d:", f->line);
+        printf(" error: %s\n", f->text);
+        return;
+    }
+    SL_AUTO_JSON *o = sl_json_new_object();
+    sl_json_set_str(o, "file", f->file);
+    sl_json_set_int(o, "line", f->line);
+    sl_json_set_str(o, "level", "error");
+    sl_json_set_str(o, "kind", "");
+    sl_json_set_str(o, "name", "");
+    sl_json_set_str(o, "path", "");
+    sl_json_set_str(o, "text", f->text);
     sl_output_put(as, o);
 }

@@ -410,7 +410,7 @@ static void complain(enum sl_output as, const struct sl_manifest *f, const char 
         return;
     }
     fflush(stdout); /* complaints come in their place among what was told, also in a pipe */
-    fprintf(stderr, "%s:%d: ", f->file, f->line);
+    fprintf(stderr, "%s:%d: ", f->file, sl_manifest_line(f, path, text));
     if (f->documents > 1)
         fprintf(stderr, "document %d: ", f->document);
     SL_AUTO_FREE char *kind = sl_manifest_text(f, "kind"), *name = sl_manifest_text(f, "metadata.name");

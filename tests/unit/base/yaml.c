@@ -128,6 +128,35 @@ static void documents__and_their_lines(void **state) {
     free(lines);
 }
 
+static void lines__of_every_value(void **state) {
+    (void)state;
+    const char *text =
+        "a: &x\n  b:\n    1\n  c: [2,\n   3]\n---\n# nothing\n---\n? d\n:\n- &y {z: 1}\n- e: *y\n  f: text\n";
+    /* {a {b c [2 3]}}, {d [{z} {e {z} f}]} */
+    static const int lines[] = {1, 1, 2, 4, 4, 5, 9, 9, 11, 11, 12, 12, 12, 13};
+    struct sl_json *docs = NULL;
+    struct sl_yaml_lines l = SL_YAML_LINES_INIT;
+    assert_int_equal(sl_yaml_parse_lines(text, strlen(text), true, &docs, &l, NULL), 0);
+    assert_int_equal(l.n_documents, 2);
+    assert_int_equal(l.documents[0], 0);
+    assert_int_equal(l.documents[1], 6);
+    assert_int_equal(l.n, SL_COUNT(lines));
+    for (size_t i = 0; i < l.n; i++)
+        assert_int_equal(l.line[i], lines[i]);
+    sl_json_unref(docs);
+    sl_yaml_lines_done(&l);
+    static const struct {
+        const char *text;
+        int line;
+    } faults[] = {{"a: 1\nb: [\n", 3}, {"a: 1\nb: {\n  ? [x]\n  : 1}\n", 3}, {"a: 1\n\na: 2\n", 3}, {"a: *b\n", 1}};
+    for (size_t i = 0; i < SL_COUNT(faults); i++) {
+        assert_int_equal(sl_yaml_parse_lines(faults[i].text, strlen(faults[i].text), true, &docs, &l, NULL),
+                         SL_INVALID);
+        assert_int_equal(l.fault, faults[i].line);
+        sl_yaml_lines_done(&l);
+    }
+}
+
 static void refuse__malformed(void **state) {
     (void)state;
     refuse("a: [1\n", true, SL_INVALID, "YAML line");
@@ -382,6 +411,7 @@ int main(void) {
         cmocka_unit_test(scalar__by_the_json_schema),
         cmocka_unit_test(structure__nested),
         cmocka_unit_test(documents__and_their_lines),
+        cmocka_unit_test(lines__of_every_value),
         cmocka_unit_test(refuse__malformed),
         cmocka_unit_test(refuse__too_much),
         cmocka_unit_test(alias__copies),

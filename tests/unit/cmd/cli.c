@@ -40,7 +40,7 @@ static void what_cannot_be_played(void **state) {
     assert_int_equal(run_on(sl_cmd_simulate, "a.yaml", "a: [1,\n b: }\n"), SL_EXIT_WRONG);
     assert_said("a.yaml: YAML line 2");
     assert_int_equal(run_on(sl_cmd_lint, "a.yaml", "a: [1,\n b: }\n"), SL_EXIT_WRONG);
-    assert_said("a.yaml: YAML line 2");
+    assert_said("a.yaml:2: error: YAML line 2");
 }
 
 static void other_kinds_are_passed_over(void **state) {

@@ -65,7 +65,7 @@ static void jobs_of_wrong_types(void **state) {
         for (size_t v = 0; v < SL_COUNT(readers); v++) {
             SL_AUTO_FREE char *text = sl_xprintf(QUEUES "apiVersion: batch/v1\nkind: Job\n%s\n", rows[i].job);
             assert_int_equal(run_on(readers[v], "a.yaml", text), SL_EXIT_WRONG);
-            assert_said("a.yaml:5: document 3: ");
+            assert_said(strncmp(rows[i].said, "metadata", 8) ? "a.yaml:8: document 3: " : "a.yaml:7: document 3: ");
             SL_AUTO_FREE char *as_simulate = sl_xstrdup(rows[i].said); /* "Job j: " there */
             if (v && !strncmp(as_simulate, "Job/", 4))
                 as_simulate[3] = ' ';
@@ -135,7 +135,7 @@ static void the_same_object_twice(void **state) {
                       "c}]}}}\n";
     SL_AUTO_FREE char *twice = sl_xprintf("%s---\n%s", job, job);
     assert_int_equal(run_on(sl_cmd_lint, "a.yaml", twice), SL_EXIT_WRONG);
-    assert_said("a.yaml:6: document 2: error: Job/j: metadata.name: Duplicate value: \"j\": the same object is in ");
+    assert_said("a.yaml:8: document 2: error: Job/j: metadata.name: Duplicate value: \"j\": the same object is in ");
     assert_said("a.yaml:1\n");
     assert_int_equal(run_on(sl_cmd_simulate, "a.yaml", twice), SL_EXIT_WRONG);
     assert_said("a.yaml:6: document 2: Job j: ");
@@ -243,11 +243,12 @@ static void lists(void **state) {
     (void)state;
     for (size_t v = 0; v < SL_COUNT(readers); v++) {
         assert_int_equal(run_on(readers[v], "a.yaml", "{apiVersion: v1, kind: List, items: 5}"), SL_EXIT_WRONG);
-        assert_said("a.yaml:1: document 1: items: Invalid value: must be an array");
+        assert_said(v ? "a.yaml:1: document 1: items: Invalid value: must be an array"
+                      : "a.yaml:1: error: document 1: items: Invalid value: must be an array");
         assert_int_equal(run_on(readers[v], "a.yaml", "{apiVersion: v1, kind: List, items: [{}, 5]}"), SL_EXIT_WRONG);
-        assert_said("a.yaml:1: document 1: items[1]: Invalid value: must be an object");
+        assert_said(": document 1: items[1]: Invalid value: must be an object");
         assert_int_equal(run_on(readers[v], "a.yaml", "x"), SL_EXIT_WRONG);
-        assert_said("a.yaml:1: document 1: must be an object");
+        assert_said(": document 1: must be an object");
     }
 }
 
@@ -272,7 +273,11 @@ static void errors_are_objects_where_output_is(void **state) {
         assert_int_equal(RUN(readers[v], "-o", "json", "/nonexistent/x.yaml"), SL_EXIT_FAILED);
         assert_one_error("/nonexistent/x.yaml: no such file or folder");
         assert_int_equal(run_on_with(readers[v], json_output, "a.yaml", "a: [1,\n b: }\n"), SL_EXIT_WRONG);
-        assert_one_error("a.yaml: YAML line 2");
+        if (readers[v] == sl_cmd_lint) /* one of its findings */
+            assert_said("a.yaml\",\"kind\":\"\",\"level\":\"error\",\"line\":2,\"name\":\"\",\"path\":\"\",\"text\":"
+                        "\"YAML line 2");
+        else
+            assert_one_error("a.yaml: YAML line 2");
     }
     assert_int_equal(RUN(sl_cmd_explain, "-o", "json", "job/j", "--simulate", "/nonexistent/x.yaml"), SL_EXIT_FAILED);
     assert_one_error("/nonexistent/x.yaml: no such file or folder");
@@ -419,8 +424,141 @@ static void scenarios_that_are_too_large(void **state) {
     free(text);
 }
 
+/* Each line that is said is that of the field. */
+static void the_line_is_that_of_the_field(void **state) {
+    (void)state;
+    const char *text = "# queues\n"
+                       "apiVersion: kueue.x-k8s.io/v1beta2\n"
+                       "kind: ClusterQueue\n"
+                       "metadata:\n"
+                       "  name: q\n"
+                       "  labels:\n"
+                       "    a.b/c: x\n"
+                       "spec:\n"
+                       "  namespaceSelector: {}\n"
+                       "  resourceGroups:\n"
+                       "  - coveredResources: [cpu, memory]\n"
+                       "    flavors:\n"
+                       "    - name: f\n"
+                       "      resources:\n"
+                       "      - name: cpu\n"
+                       "        nominalQuota:\n"
+                       "          ten\n"
+                       "      - {name: memory, nominalQuota: eleven}\n"
+                       "  nope: 1\n"
+                       "---\n"
+                       "apiVersion: v1\n"
+                       "kind: List\n"
+                       "metadata: {labels: {a: b}}\n"
+                       "items:\n"
+                       "- apiVersion: batch/v1\n"
+                       "  kind: Job\n"
+                       "  metadata:\n"
+                       "    name: j\n"
+                       "    annotations:\n"
+                       "      kueue.x-k8s.io/queue-name: q\n"
+                       "      sluice.dev/other: much\n"
+                       "  spec: &spec\n"
+                       "    parallelism: -1\n"
+                       "    template:\n"
+                       "      spec:\n"
+                       "        restartPolicy: Never\n"
+                       "        containers: [{name: c, image: x}]\n"
+                       "- apiVersion: batch/v1\n"
+                       "  kind: Job\n"
+                       "  metadata: {name: k}\n"
+                       "  spec: *spec\n"
+                       "- apiVersion: batch/v1\n"
+                       "  kind: Job\n"
+                       "  metadata:\n"
+                       "    name: m\n"
+                       "    labels:\n"
+                       "      kueue.x-k8s.io/queue-name: q\n"
+                       "      kueue.x-k8s.io/priority-class: '@'\n"
+                       "  spec:\n"
+                       "    template:\n"
+                       "      spec:\n"
+                       "        containers: [{name: c, image: x}]\n";
+    static const char *const lines[] = {
+        "a.yaml:16: document 1: error: ClusterQueue/q: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: ",
+        "a.yaml:18: document 1: error: ClusterQueue/q: spec.resourceGroups[0].flavors[0].resources[1].nominalQuota: ",
+        "a.yaml:19: document 1: error: ClusterQueue/q: spec.nope: ",
+        "a.yaml:33: document 2: error: Job/j: spec.parallelism: ",
+        "a.yaml:41: document 2: error: Job/k: spec.parallelism: ", /* through an alias: where that stands */
+        "a.yaml:51: document 2: error: Job/m: spec.template.spec.restartPolicy: Required value",
+    };
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", text), SL_EXIT_WRONG);
+    for (size_t i = 0; i < SL_COUNT(lines); i++)
+        assert_said(lines[i]);
+    const char *const json[] = {"-o", "json", NULL};
+    assert_int_equal(run_on_with(sl_cmd_lint, json, "a.yaml", text), SL_EXIT_WRONG);
+    assert_said("\"line\":16,");
+    const char *job = strstr(text, "- apiVersion: batch/v1"); /* faults of the webhooks, and advice */
+    SL_AUTO_FREE char *jobs = sl_xprintf("- apiVersion: batch/v1\n%s", strchr(job, '\n') + 1), *at;
+    SL_AUTO_FREE char *whole = sl_xprintf("kind: List\nitems:\n%s", jobs);
+    while ((at = strstr(whole, "parallelism: -1")))
+        memcpy(at, "parallelism:  1", 15);
+    at = NULL;
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", whole), SL_EXIT_WRONG);
+    assert_said("a.yaml:8: warning: Job/j: metadata.annotations[kueue.x-k8s.io/queue-name]: ");
+    assert_said("a.yaml:9: warning: Job/j: metadata.annotations[sluice.dev/other]: ");
+    const char *refused = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: j\n  labels:\n    a: b\n    "
+                          "kueue.x-k8s.io/queue-name: Not_a_name\nspec: {template: {spec: {restartPolicy: Never, "
+                          "containers: [{name: c, image: x}]}}}\n"; /* by a webhook: the path is in the text */
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", refused), SL_EXIT_WRONG);
+    assert_said("a.yaml:7: error: Job/j: metadata.labels[kueue.x-k8s.io/queue-name]: Invalid value: \"Not_a_name\"");
+    assert_int_equal(run_on(sl_cmd_simulate, "a.yaml", text), SL_EXIT_WRONG);
+    assert_said("a.yaml:18: document 1: ClusterQueue q: spec.resourceGroups[0].flavors[0].resources[1].nominalQuota: ");
+}
+
+static void put_file(const char *name, const char *text) {
+    SL_AUTO_FREE char *path = sl_xprintf("%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void one_bad_file_does_not_hide_the_others(void **state) {
+    (void)state;
+    static const char *const names[] = {"a.yaml", "b.yaml", "c.yaml", "d.yaml", "e.yaml"};
+    put_file("a.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: first}\nspec: []\n");
+    put_file("b.yaml", "a: 1\n---\nb: [1,\n c: }\n");
+    put_file("c.yaml", "- 1\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: second}\nspec: []\n---\nkind: "
+                       "List\nitems: 5\n");
+    put_file("d.yaml", "a: \"\n");
+    put_file("e.yaml",
+             "apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: l}\nspec: {clusterQueue: "
+             "in-b}\n---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: "
+             "q}\nspec: {namespaceSelector: {}}\n");
+    static const char *const says[] = {
+        "a.yaml:4: error: Job/first: spec: ",
+        "b.yaml:4: error: YAML line 4 ",
+        "c.yaml:1: error: document 1: must be an object\n",
+        "c.yaml:6: document 2: error: Job/second: spec: ",
+        "c.yaml:8: error: document 3: items: Invalid value: must be an array\n",
+        "d.yaml:2: error: YAML line 2 ",
+        "4 documents checked, 6 errors\n",
+    };
+    assert_int_equal(RUN(sl_cmd_lint, folder), SL_EXIT_WRONG);
+    for (size_t i = 0; i < SL_COUNT(says); i++)
+        assert_said(says[i]);
+    assert_null(strstr(said, "among the files")); /* it may be in the one that could not be read */
+    assert_int_equal(RUN(sl_cmd_lint, "-o", "json", folder), SL_EXIT_WRONG);
+    assert_said("\"line\":1,\"name\":\"\",\"path\":\"\",\"text\":\"document 1: must be an object\"}");
+    assert_int_equal(RUN(sl_cmd_simulate, folder), SL_EXIT_WRONG); /* a story is not told in part */
+    assert_said("b.yaml: YAML line 4");
+    assert_null(strstr(said, "first"));
+    for (size_t i = 0; i < SL_COUNT(names); i++) {
+        SL_AUTO_FREE char *path = sl_xprintf("%s/%s", folder, names[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_line_is_that_of_the_field),
+        cmocka_unit_test(one_bad_file_does_not_hide_the_others),
         cmocka_unit_test(jobs_of_wrong_types),
         cmocka_unit_test(every_fault_of_a_job_is_told),
         cmocka_unit_test(explain_and_status_refuse_the_same),
