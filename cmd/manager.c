@@ -423,6 +423,7 @@ void sl_manager_free(struct manager *m) {
         m->n_looks--;
     }
     free(m->looks);
+    words_done(m);
     free(m->label_keys);
     free(m->identity);
     free(m->own_namespace);
@@ -505,6 +506,8 @@ static int64_t time_to_next(const struct manager *m) {
         SOONER(m->status_last_ms + m->status_quiet_ms - mono < m->status_first_ms + m->status_max_ms - mono
                    ? m->status_last_ms + m->status_quiet_ms - mono
                    : m->status_first_ms + m->status_max_ms - mono);
+    if (m->leading && words_due_ms(m) != INT64_MAX)
+        SOONER(words_due_ms(m) - mono);
     if (m->snapshot_dirty && m->synced)
         SOONER(m->snapshot_at_ms + m->snapshot_gap_ms - mono);
 #undef SOONER
@@ -520,6 +523,7 @@ void sl_manager_step(struct manager *m, int64_t timeout_ms) {
     int64_t mono = sl_cluster_mono_ms(m->c);
     fire_timers(m);
     if (m->leading) {
+        words_tell(m);
         for (unsigned i = 0; i < LOOKS_PER_TURN && m->writes < MAX_WRITES; i++) {
             struct record *r = next_look(m);
             if (!r)
@@ -564,7 +568,7 @@ bool sl_manager_idle(const struct manager *m, int64_t *ret_next_ms) {
             *ret_next_ms = due;
     }
     return m->synced && m->leading && !m->n_looks && !m->writes && !m->engine_dirty && !m->status_dirty &&
-           !m->snapshot_dirty;
+           !m->snapshot_dirty && m->word_head == m->n_words;
 }
 
 void sl_manager_retire(struct manager *m) {

@@ -98,9 +98,17 @@ struct manager {
     int64_t status_first_ms, status_last_ms; /* mono, changes not yet published */
     int64_t housekeeping_ms, recount_ms;     /* mono, last time */
     unsigned writes;                         /* our writes under way */
-    struct ledger_note *notes;               /* releases and outcomes for the next commit */
+    struct words *words;                     /* in line from word_head on */
+    size_t word_head, n_words, cap_words;
+    int64_t word_told_ms, moved_ms; /* mono: last turn; quota last taken or returned */
+    struct ledger_note *notes;      /* releases and outcomes for the next commit */
     size_t n_notes, cap_notes;
     bool ledger_reconciled;
+};
+
+struct words { /* somebody to be told something */
+    char *uid;
+    int64_t since_ms; /* mono */
 };
 
 struct owned { /* by some key */
@@ -152,6 +160,15 @@ void collect_facts(struct manager *m, const struct record *wl, const struct sl_j
 void note_release(struct manager *m, const char *uid, const char *why);
 const char *replica_role(const struct manager *m); /* the label of Kueue's metrics */
 void note_outcome(struct manager *m, const char *uid, enum sl_ledger_outcome outcome);
+
+/* words.c */
+void words_moved(struct manager *m); /* quota was taken or returned */
+/* A decision that somebody has to wait is kept for later (true), or may be told now. */
+SL_MUST bool words_keep(struct manager *m, struct record *wl, const struct sl_decision *d);
+bool words_may_be_told(const struct record *wl); /* it has words, and they are not for later */
+void words_tell(struct manager *m);              /* has a look at those whose turn it is */
+int64_t words_due_ms(const struct manager *m);   /* the next turn (mono); INT64_MAX: none */
+void words_done(struct manager *m);
 
 /* family.c */
 const struct owned *related(const struct sl_map *map, const char *key); /* NULL: none; the key may be NULL */

@@ -21,6 +21,7 @@
     500 /* a pass; more come with the next turn of the loop, so that the lease is never kept waiting */
 
 void note_release(struct manager *m, const char *uid, const char *why) {
+    words_moved(m);
     SL_GROW(m->notes, m->cap_notes, m->n_notes);
     m->notes[m->n_notes++] = (struct ledger_note){sl_xstrdup(uid), sl_xstrdup(why), SL_LEDGER_PENDING};
 }
@@ -312,21 +313,16 @@ void run_pass(struct manager *m) {
         }
     }
     commit(m);
+    if (any)
+        words_moved(m);
     SL_AUTO_FREE char **taken_back = sl_xalloc((d.n + 1) * sizeof *taken_back);
     size_t n_back = 0;
     for (size_t i = 0; i < d.n; i++) {
         struct record *wl = targets[i];
-        if (wl && !wl->busy) {
+        if (wl && d.items[i].kind == SL_DECIDE_PENDING && words_keep(m, wl, &d.items[i])) {
+            continue; /* only words: told with the answer to the write under way, or in their turn */
+        } else if (wl && !wl->busy) {
             carry_out(m, wl, &d.items[i]);
-        } else if (wl &&
-                   d.items[i].kind == SL_DECIDE_PENDING) { /* only words: said with the answer to the write under way */
-            struct sl_json *said = sl_json_new_object();
-            sl_json_set_str(said, "reason", d.items[i].reason);
-            sl_json_set_str(said, "message", d.items[i].message);
-            if (d.items[i].requests)
-                sl_json_set(said, "requests", sl_json_copy(d.items[i].requests));
-            sl_json_unref(wl->said);
-            wl->said = said;
         } else if (wl && d.items[i].kind == SL_DECIDE_EVICT) {
             wl->evict_again = true; /* taken back now, it could take an admission under way out of the books */
         } else if (wl) { /* decided on an object that is just being written: again, when the answer is there */

@@ -13,7 +13,7 @@ static void record_free(void *p) {
     struct record *r = p;
     char *owned[] = {r->key,       r->ns,         r->name,       r->uid,   r->rv,          r->text,
                      r->owner_uid, r->owner_kind, r->owner_name, r->queue, r->reserved_in, r->failed_to_start,
-                     r->wants};
+                     r->wants,     r->told};
     for (size_t i = 0; i < SL_COUNT(owned); i++)
         free(owned[i]);
     sl_json_unref(r->said);

@@ -45,9 +45,10 @@ struct record {
     bool finished, holds, admitted; /* as its status says */
     char *queue;                    /* spec.queueName */
     char *reserved_in;              /* status.admission.clusterQueue, NULL */
-    struct sl_json
-        *said; /* why it waits, decided while another write was under way: {reason, message, requests}; NULL */
-    char *failed_to_start; /* the job could not be started; to be written */
+    char *told;                     /* reason that it has for waiting, as its object says; NULL: none */
+    struct sl_json *said;           /* why it waits, as decided and not yet told: {reason, message, requests}; NULL */
+    bool lined_up;                  /* for being told; words.c */
+    char *failed_to_start;          /* the job could not be started; to be written */
 };
 
 struct store {

@@ -157,6 +157,10 @@ static void read_flags(struct manager *m, struct record *wl, const struct sl_jso
     wl->holds = !wl->finished && sl_condition_is_true(object, SL_COND_QUOTA_RESERVED) &&
                 !sl_json_is_null(sl_json_get(status, "admission"));
     wl->admitted = wl->holds && sl_condition_is_true(object, SL_COND_ADMITTED);
+    free(SL_TAKE(wl->told));
+    const struct sl_json *reserved = sl_condition_find(sl_json_get(status, "conditions"), SL_COND_QUOTA_RESERVED);
+    if (reserved && !wl->holds)
+        wl->told = sl_xstrdup(sl_json_get_str(reserved, "reason", ""));
     if (held && !wl->holds)
         note_release(m, wl->uid,
                      wl->finished
@@ -546,7 +550,7 @@ bool step_workload(struct manager *m, struct record *wl, const struct sl_json *w
     const struct sl_json *old = sl_json_get(wl_tree, "status");
     SL_AUTO_JSON *status = old ? sl_json_copy(old) : sl_json_new_object();
     struct lc_result r;
-    if (wl->said) {
+    if (words_may_be_told(wl)) {
         SL_AUTO_JSON *said = SL_TAKE(wl->said);
         if (!wl->holds && !wl->finished && w->active && lc_may_be_tried(f)) {
             lc_pending(status, w, f, sl_json_get_str(said, "reason", "Pending"), sl_json_get_str(said, "message", ""),

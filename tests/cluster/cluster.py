@@ -475,10 +475,16 @@ current-context: test
         data = data[:data.rfind(b"\n") + 1]
         return [json.loads(line) for line in data.splitlines()], offset + len(data)
 
-    def memory(self, name):
-        """resident memory of a program of this cluster, in bytes"""
+    def memory(self, name, which="VmRSS"):
+        """resident memory of a program of this cluster, in bytes; VmHWM: the largest it has been"""
         with open(f"/proc/{self._pids()[name][0]}/status") as f:
-            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) * 1024
+            return next(int(line.split()[1]) for line in f if line.startswith(which + ":")) * 1024
+
+    def cpu_seconds(self, name):
+        """CPU time that a program of this cluster has taken, in itself and in the kernel"""
+        with open(f"/proc/{self._pids()[name][0]}/stat") as f:
+            user, system = f.read().rsplit(")", 1)[1].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     # --- files ---
 

@@ -220,6 +220,12 @@ class Manager:
     def memory(self):
         return self.cluster.memory(self.name)
 
+    def peak_memory(self):
+        return self.cluster.memory(self.name, "VmHWM")
+
+    def cpu_seconds(self):
+        return self.cluster.cpu_seconds(self.name)
+
     def log_text(self):
         try:
             with open(self.log, errors="replace") as f:

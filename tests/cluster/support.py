@@ -149,6 +149,40 @@ def set_phase(kube, pod, phase, code=0):
     return kube.raw("PATCH", f"/api/v1/namespaces/{m['namespace']}/pods/{m['name']}/status", {"status": st}, "application/merge-patch+json")
 
 
+def workload_path(o):
+    return f"/apis/{GROUP}/{V2}/namespaces/{o['metadata']['namespace']}/workloads/{o['metadata']['name']}"
+
+
+def finish(kube, o):
+    """a job controller's part for a Workload without a job: it is done"""
+    done = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "Job finished successfully", "observedGeneration": o["metadata"]["generation"],
+            "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    kube.raw("PATCH", workload_path(o) + "/status", {"metadata": {"resourceVersion": o["metadata"]["resourceVersion"]}, "status": {"conditions": o["status"]["conditions"] + [done]}},
+             "application/merge-patch+json")
+
+
+def release(kube, o, evicted):
+    """a job controller's part for a Workload without a job: the evicted one has stopped, its quota is free"""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    requeued = "True" if evicted["reason"] == "Preempted" else "False"
+    new = {"QuotaReserved": ("False", "Pending"), "Admitted": ("False", "NoReservation"), "Requeued": (requeued, evicted["reason"])}
+    while True:
+        kept = [c for c in o["status"]["conditions"] if c["type"] not in new]
+        status = {"admission": None, "conditions": kept + [{"type": t, "status": s, "reason": r, "message": evicted["message"], "lastTransitionTime": stamp,
+                                                            "observedGeneration": o["metadata"]["generation"]} for t, (s, r) in new.items()]}
+        try:
+            kube.raw("PATCH", workload_path(o) + "/status", {"metadata": {"resourceVersion": o["metadata"]["resourceVersion"]}, "status": status}, "application/merge-patch+json")
+            return
+        except ApiException as e:
+            if e.status == 404:
+                return
+            if e.status != 409:
+                raise
+        o = kube.raw("GET", workload_path(o))
+        if not is_true(o, "Evicted") or not o["status"].get("admission"):
+            return
+
+
 class Space:
     """A namespace of a test's own, with flavors and queues whose names carry its name."""
 
@@ -266,7 +300,7 @@ class Space:
         st = self.cq(queue).get("status", {})
         return {f["name"].removeprefix(self.ns + "-"): {r["name"]: str(r.get("total", "0")) for r in f["resources"]} for f in st.get(field, [])}
 
-    def settled(self, queue, usage, seconds=30):
+    def settled(self, queue, usage, seconds=60):
         """the status of a ClusterQueue comes to show this usage ({flavor: {resource: total}})"""
         want = {f: {r: str(v) for r, v in rs.items()} for f, rs in usage.items()}
         until(lambda: self.usage(queue) == want or None, f"ClusterQueue {queue} shows {want}, it has {self.usage(queue)}", seconds)

@@ -17,7 +17,7 @@ from kubernetes.client.exceptions import ApiException
 
 import cluster as control
 import manager as managers
-from support import GROUP, NET_ERRORS, V2, Watcher, condition, is_true, until
+from support import GROUP, NET_ERRORS, V2, Watcher, condition, finish, is_true, release, until
 
 FOLDER = os.path.join(control.REPO, "tests", "scenario", "decisions")
 FAIR = {"fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]}}
@@ -50,7 +50,7 @@ SAMPLE = {
 }
 THEMES = {"scenarios": {"flat", "single", "nested", "flavors", "groups", "partial"}, "fair": {"flat", "nested", "flavors", "groups"}}
 PLURALS = {"ResourceFlavor": "resourceflavors", "Cohort": "cohorts", "ClusterQueue": "clusterqueues", "LocalQueue": "localqueues"}
-QUIET, APART, PATIENCE = 1.0, 1.1, 30  # seconds: nothing changes within a step; creation times differ by whole seconds; until a step must be right
+QUIET, APART, PATIENCE = 1.0, 1.1, 60  # seconds: nothing changes within a step; creation times differ by whole seconds; until a step must be right
 
 
 def load(file):
@@ -111,26 +111,10 @@ class Play(Watcher):
 
     def release(self, o, evicted):
         """the job has stopped: its quota is free"""
-        path = f"/apis/{GROUP}/{V2}/namespaces/{self.ns}/workloads/{o['metadata']['name']}"
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        requeued = "True" if evicted["reason"] == "Preempted" else "False"
-        new = {"QuotaReserved": ("False", "Pending"), "Admitted": ("False", "NoReservation"), "Requeued": (requeued, evicted["reason"])}
-        while True:
-            kept = [c for c in o["status"]["conditions"] if c["type"] not in new]
-            status = {"admission": None, "conditions": kept + [{"type": t, "status": s, "reason": r, "message": evicted["message"], "lastTransitionTime": stamp,
-                                                                "observedGeneration": o["metadata"]["generation"]} for t, (s, r) in new.items()]}
-            try:
-                self.kube.raw("PATCH", path + "/status", {"metadata": {"resourceVersion": o["metadata"]["resourceVersion"]}, "status": status}, "application/merge-patch+json")
-                return
-            except ApiException as e:
-                if e.status == 404:
-                    return
-                if e.status != 409:
-                    self.troubles.append(f"{o['metadata']['name']}: its quota could not be released: {e.status} {e.body}")
-                    return
-            o = self.kube.raw("GET", path)
-            if not is_true(o, "Evicted") or not o["status"].get("admission"):
-                return
+        try:
+            release(self.kube, o, evicted)
+        except ApiException as e:
+            self.troubles.append(f"{o['metadata']['name']}: its quota could not be released: {e.status} {e.body}")
 
     # --- steps ---
 
@@ -159,13 +143,7 @@ class Play(Watcher):
             elif op == "deactivate" and not is_true(o, "Finished"):
                 self.kube.merge("workloads", arg, {"spec": {"active": False}}, self.ns)
             elif op == "finish" and is_true(o, "Admitted") and not is_true(o, "Finished"):
-                self.finish(o)
-
-    def finish(self, o):
-        done = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "Job finished successfully", "observedGeneration": o["metadata"]["generation"],
-                "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-        self.kube.raw("PATCH", f"/apis/{GROUP}/{V2}/namespaces/{self.ns}/workloads/{o['metadata']['name']}/status",
-                      {"metadata": {"resourceVersion": o["metadata"]["resourceVersion"]}, "status": {"conditions": o["status"]["conditions"] + [done]}}, "application/merge-patch+json")
+                finish(self.kube, o)
 
     # --- outcome ---
 

@@ -1,10 +1,13 @@
 """Numbers that no int64 holds, on a real API server: it keeps them as real numbers, and asks webhooks before it looks at schemas."""
 import copy
 import json
+import os
+import re
 import subprocess
 
 import pytest
 
+import cluster as control
 import manager as managers
 from support import GROUP, V1, V2, is_true, until
 
@@ -155,3 +158,51 @@ def test_lint_and_the_api_server_agree(cluster, space, path, value, good):
     p = cluster.kubectl("create", "--dry-run=server", "--validate=false", "-f", "-", stdin=text, check=False)
     lint = subprocess.run([managers.BINARY, "lint", "-"], input=text, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert (p.returncode == 0, lint.returncode) == (good, 0 if good else 1), (p.stderr, lint.stdout)
+
+
+def lint_of(text):
+    p = subprocess.run([managers.BINARY, "lint", "-o", "json", "-"], input=text, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return [json.loads(line) for line in p.stdout.splitlines()]
+
+
+def test_lint_finds_the_unknown_fields_that_strict_validation_finds(cluster, space):
+    o = job_of(space)
+    pod = o["spec"]["template"]["spec"]
+    o["metadata"]["label"] = {}
+    o["spec"]["paralelism"] = 1
+    o["spec"]["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodCondition": []}]}
+    pod["tolerrations"] = []
+    pod["Volumes"] = []
+    pod["containers"][0].update(resource={}, env=[{"name": "a", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "nme": "x"}}}])
+    pod["securityContext"] = {"seccompProfile": {"kind": "RuntimeDefault", "type": "RuntimeDefault"}}
+    text = json.dumps(o)
+    p = cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text, check=False)
+    strict = set(re.findall(r'unknown field "([^"]+)"', p.stderr))
+    assert len(strict) == 8, p.stderr
+    assert {x["path"] for x in lint_of(text) if x["text"].startswith("Unknown field")} == strict
+
+
+def test_the_fields_of_a_job_that_lint_knows_are_those_there_are(cluster):
+    """the table against the schema that the API server publishes; what has no row in the table is open"""
+    schemas = json.loads(cluster.kubectl("get", "--raw", "/openapi/v3/apis/batch/v1").stdout)["components"]["schemas"]
+    with open(os.path.join(control.REPO, "cmd", "known.c")) as f:
+        rows = re.search(r"types\[\] = \{\n(.*?)\n\};", f.read(), re.S)[1]
+    table = {}
+    for row in re.findall(r"\{(.*?)\}", rows, re.S):
+        name, *words = re.findall(r'"([^"]*)"', row)
+        table[name] = dict(w.partition(":")[::2] for w in "".join(words).split())
+
+    def type_of(p):
+        p = p.get("items") or p.get("additionalProperties") or p
+        refs = [x["$ref"] for x in (p, *p.get("allOf", [])) if "$ref" in x]
+        return refs[0].rpartition("/")[2] if refs else None
+    todo, seen = [("root", "io.k8s.api.batch.v1.Job")], set()
+    while todo:
+        ours, theirs = todo.pop()
+        if (ours, theirs) in seen:
+            continue
+        seen.add((ours, theirs))
+        fields = schemas[theirs]["properties"]
+        assert set(table[ours]) == set(fields), (ours, theirs, set(table[ours]) ^ set(fields))
+        todo += [(inner, type_of(fields[name])) for name, inner in table[ours].items() if inner]
+    assert {ours for ours, _ in seen} == set(table)

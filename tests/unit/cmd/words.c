@@ -1,0 +1,202 @@
+/* When a waiting Workload is told what: a reason at once, other numbers when quota rests or in their turn. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "simulated.h"
+#include "sluice/api/conditions.h"
+#include "sluice/api/names.h"
+#include "sluice/base/log.h"
+#include "sluice/base/mem.h"
+#include "sluice/cmd/resources.h"
+#include "sluice/kube/memory.h"
+
+static void submit(struct simulation *s, const char *name, int cpu) {
+    struct sl_err err = SL_ERR_INIT;
+    SL_AUTO_JSON *o = sl_json_fromf(
+        "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'Workload','metadata':{'name':'%s','namespace':'ns'},"
+        "'spec':{'queueName':'a','priority':0,'podSets':[{'name':'main','count':1,'template':{'spec':{"
+        "'restartPolicy':'Never','containers':[{'name':'c','image':'x','resources':{'requests':{'cpu':'%d'}}}]}}}]}}",
+        name, cpu);
+    assert_int_equal(sl_memory_create(s->cluster, &sl_watched[SL_WATCHED_WORKLOADS], o, NULL, &err), 0);
+}
+
+/* Its words, and how often they have changed so far. */
+struct listener {
+    char words[1024];
+    int changes;
+};
+
+static void listen(struct simulation *s, const char *name, struct listener *l) {
+    SL_AUTO_JSON *w = sl_memory_get(s->cluster, &sl_watched[SL_WATCHED_WORKLOADS], "ns", name);
+    const struct sl_json *c = sl_condition_find(sl_json_path(w, "status.conditions"), SL_COND_QUOTA_RESERVED);
+    const char *words = sl_json_get_str(c, "message", "");
+    if (strcmp(words, l->words) != 0) {
+        assert_true(strlen(words) < sizeof l->words);
+        strcpy(l->words, words);
+        l->changes++;
+    }
+}
+
+static void run(struct simulation *s, const char *name, struct listener *l, int64_t ms) {
+    for (int64_t end = sl_cluster_mono_ms(s->cluster) + ms; sl_cluster_mono_ms(s->cluster) < end;) {
+        sl_manager_step(s->manager, 50);
+        listen(s, name, l);
+    }
+}
+
+static void begin(struct simulation *s, struct sl_config *config, const char *strategy) {
+    struct sl_err err = SL_ERR_INIT;
+    sl_log_set_level(SL_LOG_ERROR);
+    sl_config_init(config);
+    assert_int_equal(simulation_init(s, config, NULL, 0, &err), 0);
+    create_in(s, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
+    create_in(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
+    SL_AUTO_FREE char *queue =
+        sl_xprintf("{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'a'},'spec':{"
+                   "'namespaceSelector':{},'queueingStrategy':'%s','resourceGroups':[{'coveredResources':['cpu'],"
+                   "'flavors':[{'name':'f','resources':[{'name':'cpu','nominalQuota':'1000'}]}]}]}}",
+                   strategy);
+    create_in(s, queue);
+    create_in(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'LocalQueue','metadata':{'name':'a','namespace':'ns'},"
+                 "'spec':{'clusterQueue':'a'}}");
+}
+
+static void leave(struct simulation *s, int i) {
+    struct sl_err err = SL_ERR_INIT;
+    SL_AUTO_FREE char *name = sl_xprintf("three-%d", i);
+    assert_int_equal(sl_memory_delete(s->cluster, &sl_watched[SL_WATCHED_WORKLOADS], "ns", name, &err), 0);
+}
+
+/* 200 that hold three each, 600 of 1000 */
+static void fill(struct simulation *s) {
+    for (int i = 0; i < 200; i++) {
+        SL_AUTO_FREE char *name = sl_xprintf("three-%d", i);
+        submit(s, name, 3);
+    }
+    assert_true(simulation_settle(s));
+}
+
+static void delete_one(struct simulation *s, const char *name) {
+    struct sl_err err = SL_ERR_INIT;
+    assert_int_equal(sl_memory_delete(s->cluster, &sl_watched[SL_WATCHED_WORKLOADS], "ns", name, &err), 0);
+}
+
+/* The first of a queue goes while quota comes back twice a second: the second is told numbers now. */
+static void numbers_wait_for_rest(void **state) {
+    (void)state;
+    struct simulation s;
+    struct sl_config config;
+    struct listener next = {"", 0};
+    begin(&s, &config, "StrictFIFO");
+    fill(&s);
+    submit(&s, "first", 900);
+    assert_true(simulation_settle(&s));
+    leave(&s, 0);
+    run(&s, "next", &next, 100);
+    submit(&s, "next", 901); /* quota has just moved: a first reason is told all the same */
+    run(&s, "next", &next, 200);
+    assert_int_equal(next.changes, 1);
+    assert_null(strstr(next.words, "free"));
+
+    delete_one(&s, "first");
+    int n = 1;
+    while (n < 17) { /* eight seconds */
+        leave(&s, n++);
+        run(&s, "next", &next, 500);
+    }
+    assert_int_equal(next.changes, 1);
+    run(&s, "next", &next, 2000);
+    assert_int_equal(next.changes, 2);
+    assert_non_null(strstr(next.words, "free "));
+    run(&s, "next", &next, 30000); /* the engine looks at numbers twice a minute */
+    assert_non_null(strstr(next.words, "free 451"));
+    simulation_done(&s);
+    sl_config_done(&config);
+}
+
+/* Without rest they come in their turn. */
+static void numbers_come_without_rest(void **state) {
+    (void)state;
+    struct simulation s;
+    struct sl_config config;
+    struct listener next = {"", 0};
+    begin(&s, &config, "StrictFIFO");
+    fill(&s);
+    submit(&s, "first", 900);
+    submit(&s, "next", 901);
+    assert_true(simulation_settle(&s));
+    listen(&s, "next", &next);
+    delete_one(&s, "first");
+    int n = 0;
+    while (n < 24) { /* twelve seconds */
+        leave(&s, n++);
+        run(&s, "next", &next, 500);
+        assert_int_equal(next.changes, n <= 19 ? 1 : n >= 22 ? 2 : next.changes);
+    }
+    assert_non_null(strstr(next.words, "free"));
+    simulation_done(&s);
+    sl_config_done(&config);
+}
+
+enum { MANY = 300 };
+
+/* How many of the many know of the new quota. */
+static int know(struct simulation *s) {
+    int n = 0;
+    for (int i = 0; i < MANY; i++) {
+        SL_AUTO_FREE char *name = sl_xprintf("wait-%d", i);
+        struct listener l = {"", 0};
+        listen(s, name, &l);
+        n += strstr(l.words, "nominal 999,") != NULL;
+    }
+    return n;
+}
+
+/* Many that wait share the turns; who is deleted meanwhile is not told anything any more. */
+static void turns_are_shared(void **state) {
+    (void)state;
+    struct simulation s;
+    struct sl_config config;
+    struct sl_err err = SL_ERR_INIT;
+    begin(&s, &config, "BestEffortFIFO");
+    fill(&s);
+    for (int i = 0; i < MANY; i++) { /* not two alike */
+        SL_AUTO_FREE char *name = sl_xprintf("wait-%d", i);
+        submit(&s, name, 690 + i);
+    }
+    assert_true(simulation_settle(&s));
+    leave(&s, 0);
+    sl_manager_step(s.manager, 50);
+    SL_AUTO_JSON *patch = sl_json_from("{'spec':{'resourceGroups':[{'coveredResources':['cpu'],'flavors':[{'name':'f',"
+                                       "'resources':[{'name':'cpu','nominalQuota':'999'}]}]}]}}");
+    assert_int_equal(
+        sl_memory_merge(s.cluster, &sl_watched[SL_WATCHED_CLUSTERQUEUES], "", "a", NULL, patch, NULL, &err), 0);
+    struct listener one = {"", 0};
+    for (int i = 0; i < 40; i++) { /* twenty seconds: ten until the first turn, then twenty a second */
+        SL_AUTO_FREE char *gone = sl_xprintf("wait-%d", i);
+        leave(&s, 1 + i);
+        delete_one(&s, gone);
+        run(&s, "wait-299", &one, 500);
+        if (i < 18)
+            assert_int_equal(know(&s), 0);
+    }
+    assert_in_range(know(&s), 150, 210);
+    assert_true(simulation_settle(&s));
+    assert_int_equal(know(&s), MANY - 40);
+    simulation_done(&s);
+    sl_config_done(&config);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_wait_for_rest),
+        cmocka_unit_test(numbers_come_without_rest),
+        cmocka_unit_test(turns_are_shared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
