@@ -12,7 +12,6 @@
 /* ---- keys ---- */
 
 #define OWN_PREFIX "sluice.dev/"
-#define KEY_MAX    63 /* of a name behind its prefix */
 
 /* Every key that is read or written on a job or its pods. */
 static const char *const known_keys[] = {
@@ -58,9 +57,8 @@ static const char *const known_keys[] = {
     OWN_PREFIX "simulate-run",
 };
 
-/* How many characters have to be put in, taken out or replaced; a and b of at most KEY_MAX. */
-static size_t distance(const char *a, const char *b) {
-    size_t row[KEY_MAX + 1], n = strlen(b);
+size_t advice_distance(const char *a, const char *b) {
+    size_t row[ADVICE_NAME_MAX + 1], n = strlen(b);
     for (size_t k = 0; k <= n; k++)
         row[k] = k;
     for (size_t i = 0; a[i]; i++) {
@@ -84,13 +82,13 @@ static bool is_beginning(const char *text, const char *whole) {
 static const char *nearest(const char *key, size_t prefix) {
     const char *name = key + prefix, *best = NULL;
     size_t least = SIZE_MAX, len = strlen(name);
-    if (len > KEY_MAX)
+    if (len > ADVICE_NAME_MAX)
         return NULL;
     for (size_t i = 0; i < SL_COUNT(known_keys); i++) {
         const char *known = known_keys[i];
-        if (strncmp(known, key, prefix) || strlen(known + prefix) > KEY_MAX)
+        if (strncmp(known, key, prefix) || strlen(known + prefix) > ADVICE_NAME_MAX)
             continue;
-        size_t d = distance(name, known + prefix);
+        size_t d = advice_distance(name, known + prefix);
         if (d < least && (d <= 1 + len / 6 || is_beginning(name, known + prefix))) {
             least = d;
             best = known;

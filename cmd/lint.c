@@ -113,6 +113,7 @@ int sl_cmd_lint(int argc, char **argv) {
         sl_manifest_check(m->object, &errors, &warnings);
         if (!sl_manifest_foreign(m->object))
             check_again(m, &seen, &errors, &warnings);
+        advice_on_fields(m->object, &warnings);
         if (!errors.n)
             advice_on(&advice, m->object, &warnings);
         for (size_t e = 0; e < errors.n; e++)

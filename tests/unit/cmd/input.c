@@ -511,6 +511,64 @@ static void the_line_is_that_of_the_field(void **state) {
     assert_said("a.yaml:18: document 1: ClusterQueue q: spec.resourceGroups[0].flavors[0].resources[1].nominalQuota: ");
 }
 
+static void misspelt_fields_of_a_job_are_warned_of(void **state) {
+    (void)state;
+    const char *text = "apiVersion: batch/v1\n"
+                       "kind: Job\n"
+                       "metadata: {name: j, label: {}, annotations: {any: thing}, managedFields: [{x: y}]}\n"
+                       "spec:\n"
+                       "  paralelism: 2\n"
+                       "  template:\n"
+                       "    metadata: {nam: x}\n"
+                       "    spec:\n"
+                       "      restartPolcy: Never\n"
+                       "      tolerrations: []\n"
+                       "      nodeSelector: {free: text}\n"
+                       "      containers:\n"
+                       "      - {name: a, image: x, resources: {limits: {any.thing/x: 1}}}\n"
+                       "      - name: c\n"
+                       "        image: x\n"
+                       "        resource: {}\n"
+                       "        resources: {limit: {}}\n"
+                       "        Env: []\n"
+                       "        quiteAnotherThing: 1\n"
+                       "        env: [{name: a, valueFrom: {secretKeyRef: {key: k, nme: n}}}]\n"
+                       "      volumes: [{name: v, emptyDir: {medum: Memory}}, {name: w, rbd: {any: thing}}]\n"
+                       "status: {any: thing}\n";
+    static const char *const says[] = {
+        "a.yaml:3: warning: Job/j: metadata.label: Unknown field: is labels meant?\n",
+        "a.yaml:5: warning: Job/j: spec.paralelism: Unknown field: is parallelism meant?\n",
+        "a.yaml:7: warning: Job/j: spec.template.metadata.nam: Unknown field: is name meant?\n",
+        "a.yaml:9: warning: Job/j: spec.template.spec.restartPolcy: Unknown field: is restartPolicy meant?\n",
+        "a.yaml:10: warning: Job/j: spec.template.spec.tolerrations: Unknown field: is tolerations meant?\n",
+        "a.yaml:16: warning: Job/j: spec.template.spec.containers[1].resource: Unknown field: is resources meant?\n",
+        "a.yaml:17: warning: Job/j: spec.template.spec.containers[1].resources.limit: Unknown field: is limits "
+        "meant?\n",
+        "a.yaml:18: warning: Job/j: spec.template.spec.containers[1].Env: Unknown field: is env meant?\n",
+        "a.yaml:19: warning: Job/j: spec.template.spec.containers[1].quiteAnotherThing: Unknown field: there is none "
+        "of "
+        "this name in Kubernetes 1.",
+        "a.yaml:20: warning: Job/j: spec.template.spec.containers[1].env[0].valueFrom.secretKeyRef.nme: Unknown field: "
+        "is name meant?\n",
+        "a.yaml:21: warning: Job/j: spec.template.spec.volumes[0].emptyDir.medum: Unknown field: is medium meant?\n",
+        "a.yaml:8: error: Job/j: spec.template.spec.restartPolicy: Required value", /* said beside its cause */
+        "1 document checked, 1 error\n",
+    };
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml", text), SL_EXIT_WRONG);
+    size_t warnings = 0;
+    for (const char *p = said; (p = strstr(p, "Unknown field")); p++)
+        warnings++;
+    assert_int_equal(warnings, SL_COUNT(says) - 2);
+    for (size_t i = 0; i < SL_COUNT(says); i++)
+        assert_said(says[i]);
+    assert_int_equal(run_on(sl_cmd_lint, "a.yaml",
+                            "{apiVersion: v1, kind: Job, spec: {x: 1}}\n---\n{apiVersion: other.io/v1, kind: Job, "
+                            "metadata: {name: a}, spec: {x: 1}}"),
+                     SL_EXIT_WRONG);
+    assert_said("spec.x: Unknown field"); /* only of the one that means a Job of ours */
+    assert_null(strstr(said, "Job/a"));
+}
+
 static void put_file(const char *name, const char *text) {
     SL_AUTO_FREE char *path = sl_xprintf("%s/%s", folder, name);
     FILE *f = fopen(path, "w");
@@ -558,6 +616,7 @@ static void one_bad_file_does_not_hide_the_others(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_line_is_that_of_the_field),
+        cmocka_unit_test(misspelt_fields_of_a_job_are_warned_of),
         cmocka_unit_test(one_bad_file_does_not_hide_the_others),
         cmocka_unit_test(jobs_of_wrong_types),
         cmocka_unit_test(every_fault_of_a_job_is_told),
