@@ -322,7 +322,7 @@ static void a_cluster_is_looked_for_in_the_usual_places(void **state) {
     SL_AUTO_FREE char *kube = sl_xprintf("%s/.kube", folder), *home = sl_xstrdup(getenv("HOME")),
                       *own = sl_xprintf("%s/own", folder);
     const struct sl_client_options usual = {.usual_places = true}, chosen = {.usual_places = true, .context = "d"},
-                                   pod = {NULL}, named = {.usual_places = true, .kubeconfig = own};
+                                   pod = {.usual_places = false}, named = {.usual_places = true, .kubeconfig = own};
     const char *says;
     assert_int_equal(setenv("HOME", folder, 1) | unsetenv("KUBECONFIG") | unsetenv("KUBERNETES_SERVICE_HOST"), 0);
     assert_null(client(&usual, &says)); /* nothing there at all */
