@@ -459,9 +459,11 @@ static int play(struct story *st, const struct sl_manifests *manifests, int64_t 
         if (!simulation_settle(&st->sim))
             return -1;
     }
-    tell_queues(st);
-    if (!st->as)
-        puts("");
+    if (!simulation_over(&st->sim)) {
+        tell_queues(st);
+        if (!st->as)
+            puts("");
+    }
     while (!simulation_over(&st->sim)) {
         int64_t next = simulation_next(&st->sim);
         if (next < 0 || next > end)

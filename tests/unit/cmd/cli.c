@@ -131,6 +131,9 @@ static void a_story_ends_when_it_is_to_end(void **state) {
     assert_null(strstr(said, "not played"));
     assert_int_equal(RUN(sl_cmd_simulate, "examples/quickstart", "--until", "26s", "--run-time", "20s"), SL_EXIT_OK);
     assert_null(strstr(said, "0:27"));
+    assert_int_equal(RUN(sl_cmd_simulate, "examples/quickstart", "--until", "6s"), SL_EXIT_OK);
+    const char *table = strstr(said, "CLUSTERQUEUE"); /* nothing came after it: once is enough */
+    assert_true(table && !strstr(table + 1, "CLUSTERQUEUE"));
 }
 
 static void a_wait_is_explained(void **state) {
