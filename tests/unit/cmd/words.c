@@ -37,7 +37,7 @@ static void listen(struct simulation *s, const char *name, struct listener *l) {
     const char *words = sl_json_get_str(c, "message", "");
     if (strcmp(words, l->words) != 0) {
         assert_true(strlen(words) < sizeof l->words);
-        strcpy(l->words, words);
+        memcpy(l->words, words, strlen(words) + 1);
         l->changes++;
     }
 }
