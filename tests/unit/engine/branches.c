@@ -147,6 +147,30 @@ static void edited_meanwhile(void **state) {
     sl_engine_free(e);
 }
 
+/* A queue that lends a part of all there is keeps everything for itself: what it takes when it has taken everything is
+ * asked of its Cohort (2.2, the trap), and comes back when the books can be summed up again. */
+static void lender_of_a_part_of_everything(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_cq(e, "q", "K", SL_UNLIMITED, NONE, 10);
+    put_cq(e, "p", "K", SL_UNLIMITED, NONE, NONE);
+    put_lq(e, "q", "q");
+    put_wl(e, "all", "q", 0, 100, 1, INT64_MAX);
+    expect_run(e, 100, "admit all f=9223372036854775807");
+    sl_engine_check_invariants(e);
+    put_wl(e, "more", "q", 0, 101, 1, 10);
+    expect_run(e, 101, "admit more f=10");
+    sl_engine_check_invariants(e);
+    sl_engine_del_workload(e, "all");
+    expect_run(e, 102, "");
+    sl_engine_check_invariants(e);
+    struct sl_cohort_view c;
+    sl_engine_cohort_view(e, "K", &c);
+    assert_int_equal(c.rows[0].reserved, 0);
+    sl_cohort_view_done(&c);
+    sl_engine_free(e);
+}
+
 /* The sum at a Cohort can be at its limit although no queue's is. */
 static void cohort_after_saturation(void **state) {
     (void)state;
@@ -715,6 +739,7 @@ int main(void) {
         cmocka_unit_test(shrinks_from_saturation),
         cmocka_unit_test(edited_meanwhile),
         cmocka_unit_test(cohort_after_saturation),
+        cmocka_unit_test(lender_of_a_part_of_everything),
         cmocka_unit_test(flavors_refused),
         cmocka_unit_test(flavor_missing),
         cmocka_unit_test(unreadable_affinity_ends_it),
