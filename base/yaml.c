@@ -244,6 +244,30 @@ void sl_yaml_lines_done(struct sl_yaml_lines *l) {
     *l = (struct sl_yaml_lines)SL_YAML_LINES_INIT;
 }
 
+/* Where it is wrong: of bytes that are no text the parser knows only how many came before, and of what has no end (a
+ * quote, a line without its colon) it names the place where it gave up looking, far behind. */
+static int refused(const yaml_parser_t *p, const char *text, size_t len, struct sl_yaml_lines *lines,
+                   struct sl_err *err) {
+    static const char *const endless[] = {"could not find expected ':'", "found unexpected end of stream"};
+    const char *problem = p->problem ? p->problem : "malformed", *context = "";
+    yaml_mark_t at = p->problem_mark;
+    if (p->error == YAML_READER_ERROR) {
+        at = (yaml_mark_t){0};
+        for (size_t i = 0; i < len && i < p->problem_offset; i++) {
+            at.line += text[i] == '\n';
+            at.column = text[i] == '\n' ? 0 : at.column + 1;
+        }
+    }
+    for (size_t i = 0; i < SL_COUNT(endless); i++)
+        if (p->error == YAML_SCANNER_ERROR && p->context && !strcmp(problem, endless[i])) {
+            at = p->context_mark;
+            context = p->context;
+        }
+    lines->fault = (int)at.line + 1;
+    return sl_err_set(err, SL_INVALID, "YAML line %zu column %zu: %s%s%s", at.line + 1, at.column + 1, context,
+                      *context ? ": " : "", problem);
+}
+
 int sl_yaml_parse_lines(const char *text, size_t len, bool allow_aliases, struct sl_json **ret,
                         struct sl_yaml_lines *lines, struct sl_err *err) {
     if (len > MAX_BYTES)
@@ -259,9 +283,7 @@ int sl_yaml_parse_lines(const char *text, size_t len, bool allow_aliases, struct
     for (bool end = false; !end && !rc;) {
         yaml_event_t e;
         if (!yaml_parser_parse(&parser, &e)) {
-            lines->fault = (int)parser.problem_mark.line + 1;
-            rc = sl_err_set(err, SL_INVALID, "YAML line %zu column %zu: %s", parser.problem_mark.line + 1,
-                            parser.problem_mark.column + 1, parser.problem ? parser.problem : "malformed");
+            rc = refused(&parser, text, len, lines, err);
             break;
         }
         if (e.type == YAML_STREAM_END_EVENT) {

@@ -148,7 +148,17 @@ static void lines__of_every_value(void **state) {
     static const struct {
         const char *text;
         int line;
-    } faults[] = {{"a: 1\nb: [\n", 3}, {"a: 1\nb: {\n  ? [x]\n  : 1}\n", 3}, {"a: 1\n\na: 2\n", 3}, {"a: *b\n", 1}};
+    } faults[] = {{"a: 1\nb: [\n", 3},
+                  {"a: 1\nb: {\n  ? [x]\n  : 1}\n", 3},
+                  {"a: 1\n\na: 2\n", 3},
+                  {"a: *b\n", 1},
+                  {"a: 1\nb:\n  c: \"x\xff\"\n", 3}, /* what is no text at all, too */
+                  {"\xef\xbb\xbf"
+                   "a: 1\nb: \x01\n",
+                   2},
+                  {"a: 1\nb\n  c: 1\n", 2}, /* where the colon is missing, not where that is found out */
+                  {"a: 1\nb: \"x\nc: 1\nd: 2\n", 2},
+                  {"a: 1\nb: |\n  x\n\ty\n", 4}};
     for (size_t i = 0; i < SL_COUNT(faults); i++) {
         assert_int_equal(sl_yaml_parse_lines(faults[i].text, strlen(faults[i].text), true, &docs, &l, NULL),
                          SL_INVALID);
