@@ -595,7 +595,7 @@ static void one_bad_file_does_not_hide_the_others(void **state) {
         "c.yaml:1: error: document 1: must be an object\n",
         "c.yaml:6: document 2: error: Job/second: spec: ",
         "c.yaml:8: error: document 3: items: Invalid value: must be an array\n",
-        "d.yaml:2: error: YAML line 2 ",
+        "d.yaml:1: error: YAML line 1 column 4: while scanning a quoted scalar: ",
         "4 documents checked, 6 errors\n",
     };
     assert_int_equal(RUN(sl_cmd_lint, folder), SL_EXIT_WRONG);
