@@ -326,6 +326,8 @@ void sl_engine_del_workload(struct sl_engine *e, const char *uid) {
         queue_remove(e, w);
         raise_flush(e, &w->cq->node);
         new_epoch(&w->cq->node);
+    } else if (w->lq->cq) { /* also of one that is finished: 3.5 */
+        raise_flush(e, &w->lq->cq->node);
     }
     wl_tell_off(e, w);
     fight_over(w);

@@ -497,13 +497,49 @@ static void initial_share(void **state) { /* 7.8: a 3, b low 5 + high 1; one to 
     }
 }
 
+/* 3.5: a new workload is no event, but the deletion of any is, also of one that is done. `hope` could not take anything
+ * from `big` until `more` made that queue's share larger, and tries when `gone` goes. */
+static void deletion_of_a_finished_one(void **state) {
+    (void)state;
+    struct sl_engine *e = fair_engine();
+    const char *names[] = {"heavy", "light", "middle"};
+    const double weights[] = {3, 1, 2};
+    for (size_t i = 0; i < 3; i++) {
+        struct sl_clusterqueue *q = new_queue(names[i], "K", 30);
+        q->weight = weights[i];
+        if (i == 2) {
+            q->within_cluster_queue = SL_PREEMPT_LOWER_PRIORITY;
+            q->reclaim_within_cohort = SL_PREEMPT_ANY;
+        }
+        sl_engine_put_clusterqueue(e, q);
+        put_lq(e, names[i], names[i]);
+    }
+    put_wl(e, "hold", "light", 30, 100, 2, 10);
+    put_wl(e, "gone", "light", 0, 101, 1, 10);
+    expect_run(e, 101, "admit hold f=20; admit gone f=10");
+    struct sl_workload *w = holding(new_wl("gone", "light", 0, 101, 1, 10), "light", "f", 101);
+    w->finished.status = SL_TRI_TRUE;
+    sl_engine_put_workload(e, w, 102000);
+    put_wl(e, "big", "heavy", 0, 103, 3, 15);
+    expect_run(e, 103, "admit big f=45");
+    put_wl(e, "hope", "middle", 0, 104, 2, 20);
+    expect_run(e, 104, "pending hope");
+    put_wl(e, "more", "heavy", 30, 105, 3, 5);
+    expect_run(e, 105, "admit more f=15");
+    sl_engine_del_workload(e, "gone");
+    expect_run(e, 106, "evict big InCohortFairSharing by hope; pending hope");
+    sl_engine_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checks),        cmocka_unit_test(flavor_events), cmocka_unit_test(localqueues),
-        cmocka_unit_test(undeclared),    cmocka_unit_test(pods),          cmocka_unit_test(reservation),
-        cmocka_unit_test(waits_by_time), cmocka_unit_test(queue_times),   cmocka_unit_test(odd_holders),
-        cmocka_unit_test(solo),          cmocka_unit_test(initial_share), cmocka_unit_test(reasons_go),
-        cmocka_unit_test(differences),
+        cmocka_unit_test(checks),        cmocka_unit_test(flavor_events),
+        cmocka_unit_test(localqueues),   cmocka_unit_test(undeclared),
+        cmocka_unit_test(pods),          cmocka_unit_test(reservation),
+        cmocka_unit_test(waits_by_time), cmocka_unit_test(queue_times),
+        cmocka_unit_test(odd_holders),   cmocka_unit_test(solo),
+        cmocka_unit_test(initial_share), cmocka_unit_test(reasons_go),
+        cmocka_unit_test(differences),   cmocka_unit_test(deletion_of_a_finished_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
