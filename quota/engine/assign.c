@@ -112,6 +112,19 @@ static enum match suits(const struct walk *k, const struct flv *f, struct row *r
     return m;
 }
 
+static int64_t placed(const struct assignment *a, const struct cell *c) {
+    for (size_t i = 0; i < a->n_usage; i++)
+        if (a->usage[i].cell == c)
+            return a->usage[i].amount;
+    return 0;
+}
+
+/* Whether this group's flavor could ever hold what the pod set asks of the resource. */
+static bool could_hold(const struct walk *k, const struct cqflavor *f, size_t col, const struct pick *x) {
+    const struct cell *c = f->cells[col];
+    return amt_add(placed(k->a, c), x->amount) <= c->ceil;
+}
+
 /* Pods get the node labels of all their flavors: one that other groups of the queue have given this pod set already
  * must not say something else, and some flavor must be left for those that come next. */
 static bool goes_with_others(const struct walk *k, const struct cqgroup *own, const struct flv *f, struct row *row) {
@@ -126,7 +139,8 @@ static bool goes_with_others(const struct walk *k, const struct cqgroup *own, co
         for (size_t c = 0; c < g->n_flavors && !any; c++) {
             const struct flv *other = g->flavors[c].flavor;
             struct row unused = {0};
-            if (x->flavor ? x->flavor->flavor != other : suits(k, other, &unused) != MATCH_YES)
+            if (x->flavor ? x->flavor->flavor != other
+                          : suits(k, other, &unused) != MATCH_YES || !could_hold(k, &g->flavors[c], col, x))
                 continue;
             row->label = contradicted(labels, &other->obj->node_labels, &row->against);
             row->other = x->flavor ? other->name : x->res->name;
@@ -154,13 +168,6 @@ static bool eligible(struct walk *k, const struct cqgroup *g, const struct flv *
 }
 
 /* ---- how one flavor and resource would do ---- */
-
-static int64_t placed(const struct assignment *a, const struct cell *c) {
-    for (size_t i = 0; i < a->n_usage; i++)
-        if (a->usage[i].cell == c)
-            return a->usage[i].amount;
-    return 0;
-}
 
 static bool may_preempt_while_borrowing(const struct walk *k) {
     return k->q->obj->borrow_within_cohort != SL_PREEMPT_NEVER ||

@@ -2,14 +2,14 @@
  * node selector. Decided before quota is taken, and said with the key and both values. */
 #include "support.h"
 
-static void add_group(struct sl_clusterqueue *q, const char *resource, const char *flavor) {
-    struct sl_resource_group *g = one_group(flavor, resource, 9000, NONE, NONE);
+static void add_group(struct sl_clusterqueue *q, const char *resource, const char *flavor, int64_t quota) {
+    struct sl_resource_group *g = one_group(flavor, resource, quota, NONE, NONE);
     q->groups = sl_xrealloc(q->groups, q->n_groups + 1, sizeof *q->groups);
     q->groups[q->n_groups++] = *g;
     free(g);
 }
 
-/* cpu in one group, gpu in another, each with flavors of these zones. */
+/* cpu in one group, gpu in another, each with flavors of these zones; "!" before a zone: with no quota. */
 static struct sl_engine *two_groups(const char *const *cpu, const char *const *gpu) {
     struct sl_engine *e = new_engine();
     struct sl_clusterqueue *q = new_cq("q", NULL);
@@ -17,16 +17,18 @@ static struct sl_engine *two_groups(const char *const *cpu, const char *const *g
     static const char *const resources[] = {"cpu", GPU};
     for (size_t r = 0; r < 2; r++)
         for (size_t i = 0; zones[r][i]; i++) {
-            SL_AUTO_FREE char *name = sl_xprintf("%s-%s-%zu", r ? "gpu" : "cpu", zones[r][i], i);
-            SL_AUTO_FREE char *spec = sl_xprintf("{'nodeLabels':{'zone':'%s'}}", zones[r][i]);
-            put_flavor_of(e, name, *zones[r][i] ? spec : "{}");
+            const char *zone = zones[r][i] + (*zones[r][i] == '!');
+            int64_t quota = zone == zones[r][i] ? 9000 : 0;
+            SL_AUTO_FREE char *name = sl_xprintf("%s-%s-%zu", r ? "gpu" : "cpu", zone, i);
+            SL_AUTO_FREE char *spec = sl_xprintf("{'nodeLabels':{'zone':'%s'}}", zone);
+            put_flavor_of(e, name, *zone ? spec : "{}");
             if (i == 0) {
-                add_group(q, resources[r], name);
+                add_group(q, resources[r], name, quota);
                 continue;
             }
             struct sl_resource_group *g = &q->groups[r];
             g->flavors = sl_xrealloc(g->flavors, g->n_flavors + 1, sizeof *g->flavors);
-            struct sl_resource_group *more = one_group(name, resources[r], 9000, NONE, NONE);
+            struct sl_resource_group *more = one_group(name, resources[r], quota, NONE, NONE);
             g->flavors[g->n_flavors++] = more->flavors[0];
             free(more->flavors);
             free(more->covered[0]);
@@ -63,6 +65,10 @@ static void flavors_of_two_groups(void **state) {
         {{"b"}, {"a", "b"}, "admit w cpu-b-0=1000 gpu-b-1=2", NULL},
         {{"a", "b"}, {"c", "b"}, "admit w cpu-b-1=1000 gpu-b-1=2", NULL},
         {{"a", "b"}, {"b", "a"}, NULL, NULL},
+        /* one that could never hold the other resource is no company, whichever is tried first */
+        {{"a", "!b"}, {"b", "a"}, "admit w cpu-a-0=1000 gpu-a-1=2", NULL},
+        {{"b", "a"}, {"a", "!b"}, "admit w cpu-a-1=1000 gpu-a-0=2", NULL},
+        {{"a", "!b"}, {"b"}, "pending w", "zone="},
         {{"a"}, {"b"}, "pending w", "does not go with any flavor for"},
         {{"a", "b"}, {"c", "d"}, "pending w", "zone="},
     };
@@ -77,7 +83,7 @@ static void flavors_of_two_groups(void **state) {
         SL_AUTO_JSON *why = sl_engine_explain(e, "w");
         if (cases[i].said && !strstr(sl_json_get_str(why, "message", ""), cases[i].said))
             fail_msg("%zu: %s", i, sl_json_get_str(why, "message", ""));
-        if (i == 7) {
+        if (i == 10) {
             const char *verdict = sl_json_path_str(why, "podSets.0.flavors.0.verdict", "");
             assert_string_equal(verdict, "conflicts with another flavor");
             assert_non_null(strstr(sl_json_get_str(why, "message", ""), "zone=a"));
