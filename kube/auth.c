@@ -35,31 +35,40 @@ void kube_secret_set(struct kube_secret *s, const char *data, size_t len) {
     s->len = len;
 }
 
-/* Not sl_file_read: its buffer grows by moving, which leaves copies of the secret behind. */
+/* Not sl_file_read: its buffer grows by moving, which leaves copies of the secret behind. What has no size (a pipe, as
+ * shells make it of <(...), or /dev/null, which says nothing) is given all the room that there may be. */
 int kube_secret_read(struct kube_secret *s, const char *path, size_t max, struct sl_err *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe that nobody writes into is empty, not waited for */
     if (fd < 0)
-        return sl_err_set(err, errno == ENOENT ? SL_NOT_FOUND : SL_IO, "%s: %s", path, strerror(errno));
+        return sl_err_set(err, errno == ENOENT || errno == ENOTDIR ? SL_NOT_FOUND : SL_IO, "%s: %s", path,
+                          strerror(errno));
     struct stat st;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (size_t)st.st_size > max) {
-        close(fd);
-        return sl_err_set(err, SL_TOO_BIG, "%s: not a regular file of at most %zu bytes", path, max);
+    bool sized = !fstat(fd, &st) && S_ISREG(st.st_mode);
+    (void)fcntl(fd, F_SETFL, 0); /* but one who does is */
+    size_t room = !sized ? max + 1 : (uintmax_t)st.st_size <= max ? (size_t)st.st_size : 0, got = 0;
+    struct kube_secret out = {sl_xalloc(room + 1), room}; /* a zero after what was read */
+    ssize_t n = 1;
+    while (got < room && n > 0) {
+        do
+            n = read(fd, out.data + got, room - got);
+        while (n < 0 && errno == EINTR);
+        got += n > 0 ? (size_t)n : 0;
     }
-    size_t want = (size_t)st.st_size, got = 0;
-    struct kube_secret out = {sl_xalloc(want + 1), want};
-    while (got < want) {
-        ssize_t n = read(fd, out.data + got, want - got);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        got += (size_t)n;
-    }
+    int e = errno;
     close(fd);
-    if (got < want) {
+    int rc = 0;
+    if ((sized && (uintmax_t)st.st_size > max) || got > max)
+        rc = sl_err_set(err, SL_TOO_BIG, "%s: more than %zu bytes", path, max);
+    else if (n < 0)
+        rc = sl_err_set(err, SL_IO, "%s: %s", path, strerror(e));
+    else if (sized && got < room)
+        rc = sl_err_set(err, SL_IO, "%s: changed while it was read", path);
+    if (rc) {
         kube_secret_done(&out);
-        return sl_err_set(err, SL_IO, "%s: changed or failed while it was read", path);
+        return rc;
     }
+    out.len = got;
     kube_secret_done(s);
     *s = out;
     return 0;

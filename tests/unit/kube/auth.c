@@ -307,6 +307,61 @@ static void a_list_of_files_is_read_as_kubectl_does(void **state) {
     sl_buf_done(&many);
 }
 
+/* Shells make a pipe of <(...), and /dev/null is how people say that there is none. */
+static void a_kubeconfig_need_not_be_a_file(void **state) {
+    (void)state;
+    static const char text[] = HEAD CLUSTER(SERVER) USER("token: piped");
+    in_folder();
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], text, sizeof text - 1), sizeof text - 1);
+    assert_int_equal(close(ends[1]), 0);
+    SL_AUTO_FREE char *piped = sl_xprintf("/dev/fd/%d", ends[0]), *fifo = sl_xprintf("%s/fifo", folder),
+                      *below = sl_xprintf("%s/b/below", folder);
+    put("b", "x");
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    const struct {
+        const char *kubeconfig, *says;
+    } rows[] = {
+        {piped, NULL},
+        {"/dev/null", "current-context is missing"},
+        {fifo, "current-context is missing"}, /* without waiting for somebody to write */
+        {"/dev/zero", "/dev/zero: more than 4194304 bytes"},
+        {folder, "Is a directory"},
+        {below, "Not a directory"},
+    };
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        struct kube_auth *a = NULL;
+        struct sl_err err = SL_ERR_INIT;
+        int rc = kube_auth_new(&(struct sl_client_options){.kubeconfig = rows[i].kubeconfig}, &a, &err);
+        assert_true((rc == 0) == (rows[i].says == NULL));
+        if (rows[i].says && !strstr(err.text, rows[i].says))
+            fail_msg("%s: %s", rows[i].kubeconfig, err.text);
+        if (!rc) {
+            struct kube_creds *c = kube_auth_get(a, 0);
+            assert_string_equal(c->token.data, "piped");
+            kube_creds_unref(c);
+            kube_auth_free(a);
+        }
+    }
+    assert_int_equal(setenv("KUBECONFIG", "/dev/null", 1), 0);
+    struct kube_files files;
+    struct kube_config c = {0};
+    struct sl_err err = SL_ERR_INIT;
+    assert_int_equal(kube_files_find(&files, NULL, true, &err), 0);
+    assert_int_equal(kube_config_load(&c, &files, NULL, &err), 0);
+    assert_null(c.server);
+    kube_files_done(&files);
+    assert_int_equal(setenv("KUBECONFIG", below, 1), 0); /* as if it were not there */
+    assert_int_equal(kube_files_find(&files, NULL, true, &err), 0);
+    assert_int_equal(kube_config_load(&c, &files, NULL, &err), 0);
+    assert_null(c.server);
+    kube_files_done(&files);
+    unsetenv("KUBECONFIG");
+    close(ends[0]);
+    gone((const char *const[]){"b", "fifo", NULL});
+}
+
 static struct sl_cluster *client(const struct sl_client_options *options, const char **ret_says) {
     static struct sl_err err;
     struct sl_cluster *c = NULL;
@@ -392,6 +447,7 @@ int main(void) {
         cmocka_unit_test(files_are_read_again),
         cmocka_unit_test(a_kubeconfig_is_read_again_too),
         cmocka_unit_test(a_list_of_files_is_read_as_kubectl_does),
+        cmocka_unit_test(a_kubeconfig_need_not_be_a_file),
         cmocka_unit_test(a_cluster_is_looked_for_in_the_usual_places),
         cmocka_unit_test(a_pod_has_a_namespace),
         cmocka_unit_test(a_client_needs_credentials_of_the_right_form),
