@@ -457,7 +457,9 @@ static void check_leadership(struct manager *m) {
     SL_LOG(INFO, "leading", SL_STR("identity", m->identity));
     reconcile_ledger(m);
     mark_everything(m);
-    m->engine_dirty = true;
+    if (m->led)
+        words_anew(m);
+    m->led = m->engine_dirty = true;
 }
 
 static void housekeeping(struct manager *m, int64_t mono) {

@@ -93,6 +93,7 @@ struct manager {
     size_t n_timers, cap_timers;
 
     bool synced, leading, retired, engine_dirty, snapshot_dirty, status_dirty;
+    bool led;                                /* some time before */
     int64_t snapshot_at_ms;                  /* mono, last publication */
     int64_t snapshot_gap_ms;                 /* the next one not before that much later */
     int64_t status_first_ms, status_last_ms; /* mono, changes not yet published */
@@ -166,8 +167,11 @@ void words_moved(struct manager *m); /* quota was taken or returned */
 /* A decision that somebody has to wait is kept for later (true), or may be told now. */
 SL_MUST bool words_keep(struct manager *m, struct record *wl, const struct sl_decision *d);
 bool words_may_be_told(const struct record *wl); /* it has words, and they are not for later */
+struct sl_json *words_take(struct record *wl);   /* whatever it has, owned: they are told now, or out of date; NULL */
 void words_tell(struct manager *m);              /* has a look at those whose turn it is */
 int64_t words_due_ms(const struct manager *m);   /* the next turn (mono); INT64_MAX: none */
+/* Another replica has led meanwhile and told them what it liked: they are decided about as by one that just started. */
+void words_anew(struct manager *m);
 void words_done(struct manager *m);
 
 /* family.c */

@@ -238,7 +238,7 @@ void observe_result(struct manager *m, const struct record *wl, const struct sl_
 /* ---- the pass ---- */
 
 static void carry_out(struct manager *m, struct record *wl, const struct sl_decision *d) {
-    sl_json_unref(SL_TAKE(wl->said)); /* older words */
+    sl_json_unref(words_take(wl)); /* older words */
     SL_AUTO_JSON *tree = record_tree(wl);
     const struct sl_json *old = sl_json_get(tree, "status");
     SL_AUTO_JSON *status = old ? sl_json_copy(old) : sl_json_new_object();

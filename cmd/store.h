@@ -47,7 +47,7 @@ struct record {
     char *reserved_in;              /* status.admission.clusterQueue, NULL */
     char *told;                     /* reason that it has for waiting, as its object says; NULL: none */
     struct sl_json *said;           /* why it waits, as decided and not yet told: {reason, message, requests}; NULL */
-    bool lined_up;                  /* for being told; words.c */
+    bool lined_up, turn;            /* for being told; its turn has come (words.c) */
     char *failed_to_start;          /* the job could not be started; to be written */
 };
 

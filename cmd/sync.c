@@ -551,7 +551,7 @@ bool step_workload(struct manager *m, struct record *wl, const struct sl_json *w
     SL_AUTO_JSON *status = old ? sl_json_copy(old) : sl_json_new_object();
     struct lc_result r;
     if (words_may_be_told(wl)) {
-        SL_AUTO_JSON *said = SL_TAKE(wl->said);
+        SL_AUTO_JSON *said = words_take(wl);
         if (!wl->holds && !wl->finished && w->active && lc_may_be_tried(f)) {
             lc_pending(status, w, f, sl_json_get_str(said, "reason", "Pending"), sl_json_get_str(said, "message", ""),
                        sl_json_get(said, "requests"), &r);

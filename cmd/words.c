@@ -50,13 +50,20 @@ bool words_keep(struct manager *m, struct record *wl, const struct sl_decision *
         sl_json_set(said, "requests", sl_json_copy(d->requests));
     sl_json_unref(wl->said);
     wl->said = said;
-    if (later)
+    if (later && !wl->turn)
         line_up(m, wl);
+    else if (later)
+        mark_pair(m, wl); /* its turn has come already: put back in line, it could wait for ever */
     return true;
 }
 
+struct sl_json *words_take(struct record *wl) {
+    wl->turn = false;
+    return SL_TAKE(wl->said);
+}
+
 bool words_may_be_told(const struct record *wl) {
-    return wl->said && !(wl->lined_up && only_numbers(wl, sl_json_get_str(wl->said, "reason", "")));
+    return wl->said && (!wl->lined_up || !only_numbers(wl, sl_json_get_str(wl->said, "reason", "")));
 }
 
 /* When the first in line has its turn (mono); INT64_MAX: nobody waits for one. */
@@ -79,8 +86,20 @@ void words_tell(struct manager *m) {
         wl->lined_up = false;
         if (!wl->said)
             continue; /* it was told something else meanwhile, or waits no more */
+        wl->turn = true;
         mark_pair(m, wl);
         m->word_told_ms = now;
+    }
+}
+
+void words_anew(struct manager *m) {
+    SL_MAP_EACH (&m->workloads.by_key, e) {
+        struct record *wl = e->value;
+        if (!wl->in_engine || wl->holds || wl->gone || wl->deciding)
+            continue;
+        sl_json_unref(words_take(wl));
+        sl_engine_del_workload(m->engine, wl->uid); /* or the engine keeps silent about what it has said already */
+        feed_engine(m, wl);
     }
 }
 

@@ -143,6 +143,15 @@ static void numbers_come_without_rest(void **state) {
     sl_config_done(&config);
 }
 
+static void limit(struct simulation *s, int cpu) {
+    struct sl_err err = SL_ERR_INIT;
+    SL_AUTO_JSON *patch = sl_json_fromf("{'spec':{'resourceGroups':[{'coveredResources':['cpu'],'flavors':[{'name':'f',"
+                                        "'resources':[{'name':'cpu','nominalQuota':'%d'}]}]}]}}",
+                                        cpu);
+    assert_int_equal(
+        sl_memory_merge(s->cluster, &sl_watched[SL_WATCHED_CLUSTERQUEUES], "", "a", NULL, patch, NULL, &err), 0);
+}
+
 enum { MANY = 300 };
 
 /* How many of the many know of the new quota. */
@@ -162,7 +171,6 @@ static void turns_are_shared(void **state) {
     (void)state;
     struct simulation s;
     struct sl_config config;
-    struct sl_err err = SL_ERR_INIT;
     begin(&s, &config, "BestEffortFIFO");
     fill(&s);
     for (int i = 0; i < MANY; i++) { /* not two alike */
@@ -172,10 +180,7 @@ static void turns_are_shared(void **state) {
     assert_true(simulation_settle(&s));
     leave(&s, 0);
     sl_manager_step(s.manager, 50);
-    SL_AUTO_JSON *patch = sl_json_from("{'spec':{'resourceGroups':[{'coveredResources':['cpu'],'flavors':[{'name':'f',"
-                                       "'resources':[{'name':'cpu','nominalQuota':'999'}]}]}]}}");
-    assert_int_equal(
-        sl_memory_merge(s.cluster, &sl_watched[SL_WATCHED_CLUSTERQUEUES], "", "a", NULL, patch, NULL, &err), 0);
+    limit(&s, 999);
     struct listener one = {"", 0};
     for (int i = 0; i < 40; i++) { /* twenty seconds: ten until the first turn, then twenty a second */
         SL_AUTO_FREE char *gone = sl_xprintf("wait-%d", i);
@@ -192,11 +197,88 @@ static void turns_are_shared(void **state) {
     sl_config_done(&config);
 }
 
+/* Its turn comes while so many writes are under way that nobody is looked at, and there are always newer words. */
+static void a_turn_once_come_is_kept(void **state) {
+    (void)state;
+    struct simulation s;
+    struct sl_config config;
+    struct listener first = {"", 0};
+    begin(&s, &config, "StrictFIFO");
+    fill(&s);
+    submit(&s, "first", 900);
+    assert_true(simulation_settle(&s));
+    listen(&s, "first", &first);
+    for (int n = 0; n < 60; n++) { /* fifteen seconds */
+        leave(&s, n);
+        limit(&s, 999 - n);
+        for (int i = 0; n == 38 && i < 600; i++) {
+            SL_AUTO_FREE char *name = sl_xprintf("late-%d", i);
+            submit(&s, name, 900);
+        }
+        sl_memory_set_faults(s.cluster, &(struct sl_memory_faults){.delay_ms = n == 38 ? 1200 : 0});
+        run(&s, "first", &first, 50); /* in which they are told what they wait for */
+        sl_memory_set_faults(s.cluster, &(struct sl_memory_faults){0});
+        run(&s, "first", &first, 200);
+        if (n == 38)
+            assert_int_equal(first.changes, 1);
+    }
+    assert_int_equal(first.changes, 2);
+    assert_true(simulation_settle(&s));
+    listen(&s, "first", &first);
+    assert_non_null(strstr(first.words, "nominal 940,"));
+    simulation_done(&s);
+    sl_config_done(&config);
+}
+
+static struct manager *replica(struct simulation *s, const struct sl_config *config, const char *name) {
+    struct sl_err err = SL_ERR_INIT;
+    struct manager *m = NULL;
+    assert_int_equal(
+        sl_manager_new(
+            &(struct sl_manager_options){.cluster = s->cluster, .config = config, .identity = name, .elect = true}, &m,
+            &err),
+        0);
+    return m;
+}
+
+/* What a replica told before another one led says nothing of what the object says now. */
+static void who_leads_again_tells_again(void **state) {
+    (void)state;
+    struct simulation s;
+    struct sl_config config;
+    struct listener first = {"", 0};
+    begin(&s, &config, "StrictFIFO");
+    struct manager *before = s.manager, *one, *two;
+    sl_manager_retire(before);
+    one = s.manager = replica(&s, &config, "one");
+    submit(&s, "first", 1001);
+    run(&s, "first", &first, 20000);
+    assert_true(sl_manager_leading(one));
+    assert_non_null(strstr(first.words, "more than can ever be had here: 1k"));
+    two = s.manager = replica(&s, &config, "two"); /* while the other does not come to anything */
+    run(&s, "first", &first, 40000);
+    assert_true(sl_manager_leading(two));
+    limit(&s, 999);
+    run(&s, "first", &first, 5000);
+    assert_non_null(strstr(first.words, "more than can ever be had here: 999"));
+    limit(&s, 1000);
+    s.manager = one;
+    run(&s, "first", &first, 60000);
+    assert_true(sl_manager_leading(one));
+    assert_non_null(strstr(first.words, "more than can ever be had here: 1k"));
+    simulation_done(&s);
+    sl_manager_free(two);
+    sl_manager_free(before);
+    sl_config_done(&config);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_wait_for_rest),
         cmocka_unit_test(numbers_come_without_rest),
         cmocka_unit_test(turns_are_shared),
+        cmocka_unit_test(a_turn_once_come_is_kept),
+        cmocka_unit_test(who_leads_again_tells_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
