@@ -252,6 +252,9 @@ void observe_result(struct manager *m, const struct record *wl, const struct sl_
 /* queues.c */
 void object_put(struct manager *m, const struct sl_resource *resource, const struct sl_json *object);
 void object_gone(struct manager *m, const struct sl_resource *resource, const struct sl_json *object);
+#define SL_LOCALQUEUE_READY "Ready"
+/* The reason of its condition Active; cq: of the ClusterQueue it is of. */
+const char *localqueue_reason(const struct object *o, const struct sl_queue_view *cq);
 void publish_statuses(struct manager *m, bool all);
 void drop_queue_gauges(void); /* of a replica that leads no more */
 void publish_snapshot(struct manager *m);

@@ -377,18 +377,23 @@ static void clusterqueue_status(struct manager *m, struct object *o, struct sl_j
     sl_queue_view_done(&v);
 }
 
+const char *localqueue_reason(const struct object *o, const struct sl_queue_view *cq) {
+    return o->lq->stop != SL_STOP_NONE ? "Stopped"
+           : !cq->exists               ? "ClusterQueueDoesNotExist"
+           : !cq->active               ? "ClusterQueueIsInactive"
+                                       : SL_LOCALQUEUE_READY;
+}
+
 static void localqueue_status(struct manager *m, struct object *o, struct sl_json *status) {
     struct sl_queue_view v, cq;
     sl_engine_localqueue_view(m->engine, o->ns, o->name, &v);
     sl_engine_clusterqueue_view(m->engine, o->lq->cq, &cq);
-    if (o->lq->stop != SL_STOP_NONE)
-        set_active(m, status, o, false, "Stopped", "LocalQueue is stopped");
-    else if (!cq.exists)
-        set_active(m, status, o, false, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue");
-    else if (!cq.active)
-        set_active(m, status, o, false, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue");
-    else
-        set_active(m, status, o, true, "Ready", "Can submit new workloads to localQueue");
+    const char *reason = localqueue_reason(o, &cq);
+    bool ready = !strcmp(reason, SL_LOCALQUEUE_READY);
+    set_active(m, status, o, ready, reason,
+               ready                         ? "Can submit new workloads to localQueue"
+               : o->lq->stop != SL_STOP_NONE ? "LocalQueue is stopped"
+                                             : "Can't submit new workloads to clusterQueue");
     sl_json_set_int(status, "pendingWorkloads", v.pending_active + v.pending_inadmissible);
     sl_json_set_int(status, "reservingWorkloads", v.reserving);
     sl_json_set_int(status, "admittedWorkloads", v.admitted);

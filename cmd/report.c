@@ -2,21 +2,20 @@
 #include "manager.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "sluice/base/mem.h"
 
-/* Under the conditions of its status, whose reasons these are. */
 static void say_active(const struct manager *m, const struct object *o, struct sl_json *q) {
     struct sl_queue_view cq;
     sl_engine_clusterqueue_view(m->engine, o->lq->cq, &cq);
-    if (o->lq->stop != SL_STOP_NONE)
-        sl_json_set_str(q, "active", "Stopped");
-    else if (!cq.exists)
-        sl_json_set_str(q, "active", "ClusterQueueDoesNotExist");
-    else if (!cq.active)
-        sl_json_set(q, "active", sl_json_new_strf("ClusterQueueIsInactive (%s)", cq.inactive_reason));
-    else
+    const char *reason = localqueue_reason(o, &cq);
+    if (!strcmp(reason, SL_LOCALQUEUE_READY))
         sl_json_set_str(q, "active", "yes");
+    else if (o->lq->stop == SL_STOP_NONE && cq.exists)
+        sl_json_set(q, "active", sl_json_new_strf("%s (%s)", reason, cq.inactive_reason));
+    else
+        sl_json_set_str(q, "active", reason);
     sl_queue_view_done(&cq);
 }
 
