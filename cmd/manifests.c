@@ -20,61 +20,72 @@
 #define MAX_FILE      (4u << 20)
 #define MAX_DEPTH     16
 
-/* lines: of the values of the object. */
+static void keep_fault(struct sl_manifests *m, const char *file, int line, int code, const char *text) {
+    SL_GROW(m->faults, m->cap_faults, m->n_faults);
+    m->faults[m->n_faults++] = (struct sl_manifest_fault){sl_xstrdup(file), sl_xstrdup(text), line, code};
+}
+
+/* A fault of one place: kept, where others are looked for too. */
+static int wrong(struct sl_manifests *m, const struct sl_manifest *place, int line, int code, const char *text,
+                 struct sl_err *err) {
+    if (code != SL_INVALID || !m->go_on)
+        return sl_err_set(err, code, "%s:%d: %s", place->file, line, text);
+    keep_fault(m, place->file, line, code, text);
+    return 0;
+}
+
+/* lines: of the values of the object; item: its place in a list, -1. */
 static int add(struct sl_manifests *m, const struct sl_manifest *place, const int *lines, const struct sl_json *object,
-               struct sl_err *err) {
-    if (!sl_json_is_object(object))
-        return sl_err_set(err, SL_INVALID, "document %d: must be an object", place->document);
+               int64_t item, struct sl_err *err) {
+    SL_AUTO_FREE char *text = NULL;
+    if (!sl_json_is_object(object)) {
+        text = item < 0 ? sl_xprintf("document %d: must be an object", place->document)
+                        : sl_xprintf("document %d: items[%lld]: Invalid value: must be an object", place->document,
+                                     (long long)item);
+        return wrong(m, place, *lines, SL_INVALID, text, err);
+    }
     const char *kind = sl_json_get_str(object, "kind", "");
     const struct sl_json *items = sl_json_get(object, "items");
     bool list = !strcmp(kind, "List");
     if (list || (strlen(kind) > 4 && !strcmp(kind + strlen(kind) - 4, "List") && sl_json_is_array(items))) {
-        if (!sl_json_is_null(items) && !sl_json_is_array(items))
-            return sl_err_set(err, SL_INVALID, "document %d: items: Invalid value: must be an array", place->document);
         size_t at = 1;
         SL_JSON_EACH (object, e) {
             if (!strcmp(e.key, "items"))
                 break;
             (void)sl_json_measure(e.value, &at);
         }
+        if (!sl_json_is_null(items) && !sl_json_is_array(items)) {
+            text = sl_xprintf("document %d: items: Invalid value: must be an array", place->document);
+            return wrong(m, place, lines[at], SL_INVALID, text, err);
+        }
         at++; /* behind the array itself */
         SL_JSON_ITEMS (items, e) {
-            if (!sl_json_is_object(e.value))
-                return sl_err_set(err, SL_INVALID, "document %d: items[%zu]: Invalid value: must be an object",
-                                  place->document, e.i);
-            int rc = add(m, place, lines + at, e.value, err);
+            int rc = add(m, place, lines + at, e.value, (int64_t)e.i, err);
             if (rc)
                 return rc;
             (void)sl_json_measure(e.value, &at);
         }
         return 0;
     }
-    if (m->n >= MAX_DOCUMENTS)
-        return sl_err_set(err, SL_TOO_BIG, "more than %d documents", MAX_DOCUMENTS);
+    if (m->n >= MAX_DOCUMENTS) {
+        text = sl_xprintf("more than %d documents", MAX_DOCUMENTS);
+        return wrong(m, place, *lines, SL_TOO_BIG, text, err);
+    }
     SL_GROW(m->items, m->cap, m->n);
     m->items[m->n++] = (struct sl_manifest){sl_xstrdup(place->file), lines[0],         lines,
                                             place->document,         place->documents, sl_json_ref(object)};
     return 0;
 }
 
-static void keep_fault(struct sl_manifests *m, const char *file, int line, int code, const char *text) {
-    SL_GROW(m->faults, m->cap_faults, m->n_faults);
-    m->faults[m->n_faults++] = (struct sl_manifest_fault){sl_xstrdup(file), sl_xstrdup(text), line, code};
-}
-
 static int add_documents(struct sl_manifests *m, const char *path, const struct sl_json *docs,
                          const struct sl_yaml_lines *lines, struct sl_err *err) {
     SL_AUTO_FREE char *file = sl_xstrdup(path);
     struct sl_manifest place = {.file = file, .documents = (int)sl_json_len(docs)};
-    struct sl_err own = SL_ERR_INIT;
     SL_JSON_ITEMS (docs, e) {
-        const int *of = lines->line + lines->documents[e.i];
         place.document = (int)e.i + 1;
-        int rc = add(m, &place, of, e.value, &own);
-        if (rc == SL_INVALID && m->go_on)
-            keep_fault(m, path, *of, rc, own.text);
-        else if (rc)
-            return sl_err_set(err, rc, "%s:%d: %s", path, *of, own.text);
+        int rc = add(m, &place, lines->line + lines->documents[e.i], e.value, -1, err);
+        if (rc)
+            return rc;
     }
     return 0;
 }

@@ -583,7 +583,8 @@ static void one_bad_file_does_not_hide_the_others(void **state) {
     put_file("a.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: first}\nspec: []\n");
     put_file("b.yaml", "a: 1\n---\nb: [1,\n c: }\n");
     put_file("c.yaml", "- 1\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: second}\nspec: []\n---\nkind: "
-                       "List\nitems: 5\n");
+                       "List\nitems: 5\n---\nkind: List\nitems:\n- 7\n- apiVersion: batch/v1\n  kind: Job\n  metadata: "
+                       "{name: third}\n  spec: []\n");
     put_file("d.yaml", "a: \"\n");
     put_file("e.yaml",
              "apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue\nmetadata: {name: l}\nspec: {clusterQueue: "
@@ -594,9 +595,11 @@ static void one_bad_file_does_not_hide_the_others(void **state) {
         "b.yaml:4: error: YAML line 4 ",
         "c.yaml:1: error: document 1: must be an object\n",
         "c.yaml:6: document 2: error: Job/second: spec: ",
-        "c.yaml:8: error: document 3: items: Invalid value: must be an array\n",
+        "c.yaml:9: error: document 3: items: Invalid value: must be an array\n",
+        "c.yaml:13: error: document 4: items[0]: Invalid value: must be an object\n",
+        "c.yaml:17: document 4: error: Job/third: spec: ",
         "d.yaml:1: error: YAML line 1 column 4: while scanning a quoted scalar: ",
-        "4 documents checked, 6 errors\n",
+        "5 documents checked, 8 errors\n",
     };
     assert_int_equal(RUN(sl_cmd_lint, folder), SL_EXIT_WRONG);
     for (size_t i = 0; i < SL_COUNT(says); i++)
