@@ -197,7 +197,8 @@ def test_every_value_is_described():
 
 @pytest.mark.parametrize("value,name", [("replicas=many", "replicas"), ("replicaz=2", "replicaz"), ("webhooks.timeoutSeconds=30", "timeoutSeconds"), ("image.digest=sha256:1", "digest"),
                                         ("webhooks.unlabelledJobs.failurePolicy=Maybe", "failurePolicy"), ("config.fairSharring.enable=true", "fairSharring"), ("terminationGracePeriodSeconds=5", "terminationGracePeriodSeconds"),
-                                        ("podDisruptionBudget.minAvailable=2", "podDisruptionBudget.minAvailable"), ("podDisruptionBudget.minAvailable=100%", "podDisruptionBudget.minAvailable")])
+                                        ("podDisruptionBudget.minAvailable=2", "podDisruptionBudget.minAvailable"), ("podDisruptionBudget.minAvailable=100%", "podDisruptionBudget.minAvailable"),
+                                        ("podDisruptionBudget.minAvailable=51%", "podDisruptionBudget.minAvailable"), ("podDisruptionBudget.minAvailable=most", "minAvailable")])
 def test_wrong_values_are_named(value, name):
     p = helm("template", "sluice", CHART, "--set", value, check=False)
     assert p.returncode != 0 and name in p.stderr, p.stderr
