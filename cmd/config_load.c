@@ -24,19 +24,18 @@ static int read_document(const char *path, struct sl_json **ret, struct sl_err *
     return 0;
 }
 
-int sl_config_read(const char *path, const char *gates, const char *ns, struct sl_config *ret,
-                   struct sl_json **ret_document, char **ret_error) {
+int sl_config_read(const char *path, const char *gates, const char *ns, struct sl_config *ret, char **ret_error) {
     struct sl_err err = SL_ERR_INIT;
-    *ret_document = NULL;
+    SL_AUTO_JSON *document = NULL;
     *ret_error = NULL;
     sl_config_init(ret);
     if (path) {
         SL_AUTO_FREE char *message = NULL;
-        if (read_document(path, ret_document, &err)) {
+        if (read_document(path, &document, &err)) {
             *ret_error = sl_xprintf("configuration %s", err.text);
         } else {
             sl_config_done(ret);
-            if (sl_config_parse(*ret_document, ret, &message, &err))
+            if (sl_config_parse(document, ret, &message, &err))
                 *ret_error = sl_xprintf("configuration %s: %s", path, message ? message : err.text);
         }
     }
@@ -44,7 +43,6 @@ int sl_config_read(const char *path, const char *gates, const char *ns, struct s
         *ret_error = sl_xprintf("--feature-gates: %s", err.text);
     if (*ret_error) {
         sl_config_done(ret);
-        sl_json_unref(SL_TAKE(*ret_document));
         return -1;
     }
     if (ns && !*ret->namespace) {
@@ -54,10 +52,9 @@ int sl_config_read(const char *path, const char *gates, const char *ns, struct s
     return 0;
 }
 
-int sl_config_load(const char *path, const char *gates, const char *ns, struct sl_config *ret,
-                   struct sl_json **ret_document) {
+int sl_config_load(const char *path, const char *gates, const char *ns, struct sl_config *ret) {
     SL_AUTO_FREE char *error = NULL;
-    int rc = sl_config_read(path, gates, ns, ret, ret_document, &error);
+    int rc = sl_config_read(path, gates, ns, ret, &error);
     if (rc)
         fprintf(stderr, "sluice: %s\n", error);
     return rc;

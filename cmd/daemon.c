@@ -182,9 +182,8 @@ int sl_cmd_manager(int argc, char **argv) {
     sl_log_set_level((enum sl_log_level)at);
 
     struct sl_config config;
-    struct sl_json *document = NULL;
     struct sl_err err = SL_ERR_INIT;
-    if (sl_config_load(config_path, gates, ns ? ns : getenv("POD_NAMESPACE"), &config, &document))
+    if (sl_config_load(config_path, gates, ns ? ns : getenv("POD_NAMESPACE"), &config))
         return SL_EXIT_FAILED;
     if (!*config.namespace) {
         free(config.namespace);
@@ -228,7 +227,6 @@ int sl_cmd_manager(int argc, char **argv) {
     d.tls = sl_tls_new();
     rc = sl_manager_new(&(struct sl_manager_options){.cluster = d.cluster,
                                                      .config = &config,
-                                                     .config_document = document,
                                                      .identity = id,
                                                      .elect = config.leader.enabled,
                                                      .data_dir = data_dir ? data_dir : config.ledger_path},
@@ -302,7 +300,6 @@ int sl_cmd_manager(int argc, char **argv) {
     scrapers_free(d.scrapers);
     sl_tls_free(d.tls);
     sl_config_done(&config);
-    sl_json_unref(document);
     SL_LOG(INFO, "stopped");
     return SL_EXIT_OK;
 }

@@ -32,7 +32,6 @@ struct place { /* what is looked at */
 };
 struct eyes {
     struct sl_config config;
-    struct sl_json *document;
     struct simulation sim;   /* with --simulate */
     struct sl_cluster *live; /* otherwise */
     struct manager *manager;
@@ -60,7 +59,7 @@ static int open_eyes(struct eyes *e, const char *verb, enum sl_output as, const 
     struct sl_err err = SL_ERR_INIT;
     SL_AUTO_FREE char *error = NULL;
     *e = (struct eyes){0};
-    if (sl_config_read(at->config, NULL, NULL, &e->config, &e->document, &error)) {
+    if (sl_config_read(at->config, NULL, NULL, &e->config, &error)) {
         sl_cmd_error(verb, as, error);
         return SL_EXIT_FAILED;
     }
@@ -69,7 +68,7 @@ static int open_eyes(struct eyes *e, const char *verb, enum sl_output as, const 
         struct sl_manifests files = {0};
         int rc = sl_manifests_load(&files, at->simulate, &err);
         if (!rc)
-            rc = simulation_init(&e->sim, &e->config, e->document, 0, &err);
+            rc = simulation_init(&e->sim, &e->config, 0, &err);
         for (size_t i = 0; !rc && i < files.n; i++) {
             if (simulation_foreign(files.items[i].object))
                 continue;
@@ -94,10 +93,8 @@ static int open_eyes(struct eyes *e, const char *verb, enum sl_output as, const 
     if (!rc)
         rc = may_read(e->live, &err);
     if (!rc)
-        rc = sl_manager_new(
-            &(struct sl_manager_options){
-                .cluster = e->live, .config = &e->config, .config_document = e->document, .observe = true},
-            &e->manager, &err);
+        rc = sl_manager_new(&(struct sl_manager_options){.cluster = e->live, .config = &e->config, .observe = true},
+                            &e->manager, &err);
     int64_t until = sl_now_mono_ms() + SYNC_LIMIT_MS;
     while (!rc && !sl_manager_synced(e->manager)) {
         sl_manager_step(e->manager, 100);
@@ -118,7 +115,6 @@ static void close_eyes(struct eyes *e) {
         sl_manager_free(e->manager);
     }
     sl_config_done(&e->config);
-    sl_json_unref(e->document);
 }
 
 /* Who names a cluster and manifests would be told of only one of them. */

@@ -325,7 +325,6 @@ static void become_synced(struct manager *m) {
 
 int sl_manager_new(const struct sl_manager_options *o, struct manager **ret, struct sl_err *err) {
     const struct sl_config *cfg = o->config;
-    const struct sl_json *doc = o->config_document;
     struct manager *m = sl_xalloc(sizeof *m);
     m->c = o->cluster;
     m->cfg = cfg;
@@ -348,8 +347,6 @@ int sl_manager_new(const struct sl_manager_options *o, struct manager **ret, str
         m->label_keys[i] = cfg->label_keys_to_copy.items[i];
     m->box = sl_snapshot_box_new();
     int rc = sl_snapshot_new(cfg, m->own_namespace, &m->snapshot, err);
-    if (!rc)
-        rc = sl_resource_rules_new(sl_json_get(doc, "resources"), &m->rules, err);
     if (rc) {
         sl_manager_free(m);
         return rc;
@@ -401,7 +398,6 @@ void sl_manager_free(struct manager *m) {
     sl_engine_free(m->engine);
     sl_snapshot_unref(m->snapshot);
     sl_snapshot_box_free(m->box);
-    sl_resource_rules_free(m->rules);
     store_done(&m->jobs);
     store_done(&m->workloads);
     relations_done(&m->by_owner);

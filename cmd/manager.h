@@ -73,7 +73,6 @@ struct manager {
     int64_t lease_due_ms;         /* mono */
     struct sl_snapshot *snapshot; /* the last one frozen: its configuration is reused */
     struct sl_snapshot_box *box;
-    struct sl_resource_rules *rules;
     struct lc_pods_ready pods_ready;
     const char **label_keys; /* integrations.labelKeysToCopy, NULL-terminated; the texts belong to the configuration */
 

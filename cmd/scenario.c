@@ -40,6 +40,7 @@ struct job { /* a workload and what the API would hold of its status */
 
 struct play {
     struct sl_engine *e;
+    const struct sl_config *config;
     struct sl_map jobs;   /* by name, which is the uid too */
     struct sl_map queues; /* manifests of ClusterQueues and Cohorts by "Kind/name", for patches */
     int64_t now_ms;
@@ -120,7 +121,7 @@ static int put_job(struct play *p, struct job *j, struct sl_err *err) {
     int rc = sl_workload_decode(j->object, &w, err);
     if (rc)
         return rc;
-    sl_workload_fill_podsets(w, j->object, NULL);
+    sl_workload_fill_podsets(w, j->object, &(struct sl_podspec_context){.config = p->config});
     w->created_ms = j->created_ms;
     w->generation = j->generation;
     w->active = j->active;
@@ -430,8 +431,12 @@ static struct sl_engine *engine_for(const struct sl_config *c) {
 int sl_scenario_play(const struct sl_json *scenario, const struct sl_config *config, enum sl_scenario_release release,
                      struct sl_json **ret, struct sl_scenario_stats *stats, struct sl_err *err) {
     struct sl_scenario_stats unused = {0};
-    struct play p = {
-        .e = engine_for(config), .jobs = SL_MAP_INIT, .queues = SL_MAP_INIT, .now_ms = START_MS, .settled = true};
+    struct play p = {.e = engine_for(config),
+                     .config = config,
+                     .jobs = SL_MAP_INIT,
+                     .queues = SL_MAP_INIT,
+                     .now_ms = START_MS,
+                     .settled = true};
     p.stats = stats ? stats : &unused;
     p.order = release;
     struct sl_json *outcome = sl_json_new_array();

@@ -89,16 +89,14 @@ static void defaults(void *payload, const struct sl_resource *resource, struct s
         sl_api_set_defaults(resource->kind, object);
 }
 
-int simulation_init(struct simulation *s, const struct sl_config *config, const struct sl_json *document,
-                    int64_t run_ms, struct sl_err *err) {
+int simulation_init(struct simulation *s, const struct sl_config *config, int64_t run_ms, struct sl_err *err) {
     *s = (struct simulation){.config = config};
     s->cluster = sl_memory_new(&(struct sl_memory_options){
         .seed = 1, .admit = admit, .set_defaults = defaults, .payload = s, .default_run_ms = run_ms});
     s->start_ms = sl_cluster_wall_ms(s->cluster);
-    int rc = sl_manager_new(
-        &(struct sl_manager_options){
-            .cluster = s->cluster, .config = config, .config_document = document, .identity = "simulate"},
-        &s->manager, err);
+    int rc =
+        sl_manager_new(&(struct sl_manager_options){.cluster = s->cluster, .config = config, .identity = "simulate"},
+                       &s->manager, err);
     if (rc)
         return rc;
     return simulation_settle(s) ? 0 : sl_err_set(err, SL_INTERNAL, "the simulation does not come to rest");
@@ -507,9 +505,8 @@ int sl_cmd_simulate(int argc, char **argv) {
         return SL_EXIT_USAGE;
     }
     struct sl_config config;
-    struct sl_json *document = NULL;
     SL_AUTO_FREE char *error = NULL;
-    if (sl_config_read(config_path, NULL, NULL, &config, &document, &error)) {
+    if (sl_config_read(config_path, NULL, NULL, &config, &error)) {
         sl_cmd_error("simulate", as, error);
         free(args);
         return SL_EXIT_FAILED;
@@ -519,7 +516,6 @@ int sl_cmd_simulate(int argc, char **argv) {
         int code = sl_cmd_scenario(scenario, &config, check, as);
         free(args);
         sl_config_done(&config);
-        sl_json_unref(document);
         return code;
     }
     struct sl_manifests manifests = {0};
@@ -532,7 +528,7 @@ int sl_cmd_simulate(int argc, char **argv) {
     struct story story = {.as = as};
     bool loaded = !rc;
     if (loaded)
-        rc = simulation_init(&story.sim, &config, document, run_ms, &err);
+        rc = simulation_init(&story.sim, &config, run_ms, &err);
     if (rc) {
         sl_cmd_error("simulate", as, err.text);
         code = rc == SL_INVALID && !loaded ? SL_EXIT_WRONG : SL_EXIT_FAILED; /* a wrong configuration fails */
@@ -553,7 +549,6 @@ int sl_cmd_simulate(int argc, char **argv) {
     sl_map_done(&story.actors, actor_free);
     sl_manifests_done(&manifests);
     sl_config_done(&config);
-    sl_json_unref(document);
     free(args);
     return code;
 }

@@ -13,8 +13,7 @@ struct simulation {
 };
 /* The webhooks of the chart are in the way of every write but the manager's own. run_ms: how long pods of a Job run, 0
  * for ever. */
-SL_MUST int simulation_init(struct simulation *s, const struct sl_config *config, const struct sl_json *document,
-                            int64_t run_ms, struct sl_err *err);
+SL_MUST int simulation_init(struct simulation *s, const struct sl_config *config, int64_t run_ms, struct sl_err *err);
 void simulation_done(struct simulation *s);
 /* Whether a manifest is of a kind that has nothing to do with queues and jobs (a ConfigMap, a Deployment): a folder may
  * hold such too, and a simulation passes them over. */

@@ -64,7 +64,7 @@ struct sl_workload *decode_workload(struct manager *m, const struct record *wl, 
     }
     struct namespace_info *n = namespace_get(m, wl->ns, false);
     struct sl_podspec_context ctx = {
-        .limits = n ? namespace_limits(n) : NULL, .rules = m->rules, .overhead = overhead_of, .overhead_arg = m};
+        .limits = n ? namespace_limits(n) : NULL, .config = m->cfg, .overhead = overhead_of, .overhead_arg = m};
     sl_workload_fill_podsets(w, tree, &ctx);
     return w;
 }

@@ -308,25 +308,25 @@ static struct sl_quantity quantity_mul(struct sl_quantity a, struct sl_quantity 
     return (struct sl_quantity){negative ? -(i128)r : (i128)r, a.format};
 }
 
-static const struct transformation *transformation_of(const struct sl_resource_rules *rules, const char *input) {
+static const struct sl_transformation *transformation_of(const struct sl_config *rules, const char *input) {
     for (size_t i = 0; i < rules->n_transformations; i++)
         if (!strcmp(rules->transformations[i].input, input))
             return &rules->transformations[i];
     return NULL;
 }
 
-static bool excluded(const struct sl_resource_rules *rules, const char *name) {
-    for (size_t i = 0; i < rules->n_prefixes; i++)
-        if (!strncmp(name, rules->prefixes[i], strlen(rules->prefixes[i])))
+static bool excluded(const struct sl_strings *prefixes, const char *name) {
+    for (size_t i = 0; i < prefixes->n; i++)
+        if (!strncmp(name, prefixes->items[i], strlen(prefixes->items[i])))
             return true;
     return false;
 }
 
 /* Excluded resources out, transformations applied; in place. */
-static void apply_rules(const struct sl_resource_rules *rules, struct amounts *pod) {
+static void apply_rules(const struct sl_config *rules, struct amounts *pod) {
     size_t kept = 0;
     for (size_t i = 0; i < pod->n; i++)
-        if (!excluded(rules, pod->items[i].name))
+        if (!excluded(&rules->exclude_resource_prefixes, pod->items[i].name))
             pod->items[kept++] = pod->items[i];
     pod->n = kept;
     if (!rules->n_transformations)
@@ -334,7 +334,7 @@ static void apply_rules(const struct sl_resource_rules *rules, struct amounts *p
     AUTO_AMOUNTS generated = {0}, retained = {0};
     for (size_t i = 0; i < pod->n; i++) {
         const struct amount *a = &pod->items[i];
-        const struct transformation *t = transformation_of(rules, a->name);
+        const struct sl_transformation *t = transformation_of(rules, a->name);
         if (!t || !t->replace) {
             struct sl_quantity *q = amounts_slot(&retained, a->name);
             if (q)
@@ -345,7 +345,7 @@ static void apply_rules(const struct sl_resource_rules *rules, struct amounts *p
         const struct sl_quantity *by = t->multiply_by ? amounts_get(pod, t->multiply_by) : NULL;
         struct sl_quantity base = by ? quantity_mul(a->q, *by) : a->q;
         for (size_t j = 0; j < t->n_outputs; j++) {
-            struct sl_quantity *q = amounts_slot(&generated, t->outputs[j].name);
+            struct sl_quantity *q = amounts_slot(&generated, t->outputs[j].resource);
             if (q)
                 *q = sl_quantity_add(*q, quantity_mul(base, t->outputs[j].factor));
         }
@@ -369,8 +369,8 @@ void sl_podspec_requests(const struct sl_json *pod_spec, const char *path, const
         p.text[i] = (struct sl_buf)SL_BUF_INIT(PROBLEM_TEXT_MAX * 4);
     AUTO_AMOUNTS pod = {0};
     pod_amounts(pod_spec, path ? path : "spec", ctx, &p, &pod);
-    if (ctx->rules)
-        apply_rules(ctx->rules, &pod);
+    if (ctx->config)
+        apply_rules(ctx->config, &pod);
 
     ret->n = pod.n;
     ret->items = pod.n ? sl_xalloc(pod.n * sizeof *ret->items) : NULL;

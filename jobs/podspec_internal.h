@@ -1,4 +1,4 @@
-/* LimitRange summary and resource rules as podspec.c reads them; made by limits.c. */
+/* LimitRange summary as podspec.c reads it; made by limits.c. */
 #ifndef SLUICE_JOBS_PODSPEC_INTERNAL_H
 #define SLUICE_JOBS_PODSPEC_INTERNAL_H
 
@@ -20,21 +20,5 @@ struct sl_limits {
     struct limit_type container, pod;
 };
 const struct sl_quantity *limit_map_get(const struct limit_map *m, const char *name);
-
-struct transformation {
-    char *input, *multiply_by; /* multiply_by NULL: none */
-    bool replace;
-    struct limit_output {
-        char *name;
-        struct sl_quantity factor;
-    } * outputs;
-    size_t n_outputs;
-};
-struct sl_resource_rules {
-    char **prefixes;
-    size_t n_prefixes;
-    struct transformation *transformations;
-    size_t n_transformations;
-};
 
 #endif

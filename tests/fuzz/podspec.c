@@ -18,11 +18,14 @@ static void check_requests(const struct sl_json *in) {
     struct sl_limits *limits = sl_limits_new();
     SL_JSON_ITEMS (sl_json_get(in, "limitRanges"), e)
         sl_limits_add(limits, e.value);
-    struct sl_resource_rules *rules = NULL;
+    SL_AUTO_JSON *document = sl_json_from("{'apiVersion':'config.kueue.x-k8s.io/v1beta2','kind':'Configuration'}");
+    if (sl_json_get(in, "resources"))
+        sl_json_set(document, "resources", sl_json_copy(sl_json_get(in, "resources")));
+    struct sl_config config;
     struct sl_err err = SL_ERR_INIT;
-    if (sl_resource_rules_new(sl_json_get(in, "resources"), &rules, &err) < 0)
+    if (sl_config_parse(document, &config, NULL, &err) < 0)
         SL_ASSERT(err.text[0]);
-    struct sl_podspec_context ctx = {limits, rules, NULL, NULL};
+    struct sl_podspec_context ctx = {limits, &config, NULL, NULL};
     const struct sl_json *spec = sl_json_get(in, "spec");
     struct sl_requests first;
     for (int i = 0; i < 2; i++) {
@@ -45,7 +48,7 @@ static void check_requests(const struct sl_json *in) {
         sl_requests_done(&first);
     }
     SL_ASSERT(sl_podspec_shape(spec, NULL) == sl_podspec_shape(spec, NULL));
-    sl_resource_rules_free(rules);
+    sl_config_done(&config);
     sl_limits_free(limits);
 }
 

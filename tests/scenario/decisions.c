@@ -68,7 +68,42 @@ static void fair(void **state) {
     play_file(SL_SOURCE_DIR "/tests/scenario/decisions/fair.jsonl", true, 80);
 }
 
+/* What a configuration leaves out or turns into something else holds for scenarios too. */
+static void configured(void **state) {
+    (void)state;
+    static const char text[] =
+        "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nresources: {excludeResourcePrefixes: "
+        "[ignored/], "
+        "transformations: [{input: nvidia.com/mig-1g.5gb, strategy: Replace, outputs: {example.com/credits: 10}}]}\n";
+    struct sl_config config;
+    struct sl_err err = SL_ERR_INIT;
+    assert_int_equal(sl_config_parse_text(text, sizeof text - 1, &config, NULL, &err), 0);
+    SL_AUTO_JSON *scenario = sl_json_from(
+        "{'name':'x','objects':[{'kind':'ResourceFlavor','apiVersion':'kueue.x-k8s.io/v1beta2','metadata':{'name':'f'},"
+        "'spec':{}},{'kind':'ClusterQueue','apiVersion':'kueue.x-k8s.io/v1beta2','metadata':{'name':'q'},'spec':{"
+        "'namespaceSelector':{},'resourceGroups':[{'coveredResources':['example.com/credits'],'flavors':[{'name':'f',"
+        "'resources':[{'name':'example.com/credits','nominalQuota':'25'}]}]}]}},{'kind':'LocalQueue','apiVersion':"
+        "'kueue.x-k8s.io/v1beta2','metadata':{'name':'q','namespace':'ns'},'spec':{'clusterQueue':'q'}}],'steps':[]}");
+    for (int i = 0; i < 3; i++) {
+        SL_AUTO_JSON *step = sl_json_fromf(
+            "{'create':{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'Workload','metadata':{'name':'w%d'},'spec':{"
+            "'queueName':'q','podSets':[{'name':'main','count':1,'template':{'spec':{'containers':[{'name':'c','image':"
+            "'x','resources':{'requests':{'ignored/x':'1','nvidia.com/mig-1g.5gb':'1'}}}]}}}]}}}",
+            i);
+        sl_json_append(sl_json_mut(scenario, "steps"), sl_json_ref(step));
+    }
+    SL_AUTO_JSON *result = NULL;
+    assert_int_equal(sl_scenario_play(scenario, &config, SL_RELEASE_TOGETHER, &result, NULL, &err), 0);
+    const char *want[] = {"Admitted", "Admitted", "Pending"};
+    for (int i = 0; i < 3; i++) {
+        SL_AUTO_FREE char *path = sl_xprintf("outcome.2.w%d.state", i);
+        assert_string_equal(sl_json_path_str(result, path, ""), want[i]);
+    }
+    sl_config_done(&config);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(classical), cmocka_unit_test(fair)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(classical), cmocka_unit_test(fair),
+                                       cmocka_unit_test(configured)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,10 @@
 
 #include "sluice/api/config.h"
 
-/* path NULL: the defaults. ns, when not NULL, stands in where the file names no namespace. *ret_document: the document
- * as it was read (owned), NULL without a file. -1: *ret_error (owned) names the file and every fault with its path. */
-int sl_config_read(const char *path, const char *gates, const char *ns, struct sl_config *ret,
-                   struct sl_json **ret_document, char **ret_error);
+/* path NULL: the defaults. ns, when not NULL, stands in where the file names no namespace. -1: *ret_error (owned) names
+ * the file and every fault with its path. */
+int sl_config_read(const char *path, const char *gates, const char *ns, struct sl_config *ret, char **ret_error);
 /* The same, printing the error to standard error. */
-int sl_config_load(const char *path, const char *gates, const char *ns, struct sl_config *ret,
-                   struct sl_json **ret_document);
+int sl_config_load(const char *path, const char *gates, const char *ns, struct sl_config *ret);
 
 #endif

@@ -16,9 +16,7 @@ struct manager;
 struct sl_manager_options {
     struct sl_cluster *cluster;     /* borrowed; outlives the manager */
     const struct sl_config *config; /* borrowed */
-    const struct sl_json *
-        config_document; /* the same as it was read, for the parts that other folders decode; NULL: nothing was given */
-    const char *identity; /* of this replica, for the lease and events */
+    const char *identity;           /* of this replica, for the lease and events */
     bool elect;           /* leader election; without it the manager leads as soon as it has seen everything */
     bool observe;         /* only watches: never leads, writes nothing */
     const char *data_dir; /* of the ledger; NULL: none */

@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "sluice/api/config.h"
 #include "sluice/api/types.h"
 #include "sluice/base/json.h"
 
@@ -19,15 +20,9 @@ void sl_limits_add(struct sl_limits *l, const struct sl_json *limit_range);
 bool sl_limits_empty(const struct sl_limits *l); /* NULL is empty */
 void sl_limits_free(struct sl_limits *l);
 
-/* Configuration section `resources`: excludeResourcePrefixes and transformations. */
-struct sl_resource_rules;
-/* SL_INVALID names the field (resources.transformations[1].outputs[...]); `resources` may be NULL. */
-SL_MUST int sl_resource_rules_new(const struct sl_json *resources, struct sl_resource_rules **ret, struct sl_err *err);
-void sl_resource_rules_free(struct sl_resource_rules *r);
-
 struct sl_podspec_context {
-    const struct sl_limits *limits;        /* of the workload's namespace; NULL: none */
-    const struct sl_resource_rules *rules; /* NULL: none */
+    const struct sl_limits *limits; /* of the workload's namespace; NULL: none */
+    const struct sl_config *config; /* excludeResourcePrefixes and transformations; NULL: none */
     /* overhead.podFixed of a RuntimeClass, borrowed; NULL when there is no such class. The callback may be NULL. */
     const struct sl_json *(*overhead)(void *arg, const char *runtime_class);
     void *overhead_arg;

@@ -20,7 +20,7 @@ static const struct sl_resource events = {"events.k8s.io", "v1", "events", "Even
 
 static void begin(struct simulation *s, struct sl_config *config) {
     struct sl_err err = SL_ERR_INIT;
-    assert_int_equal(simulation_init(s, config, NULL, 0, &err), 0);
+    assert_int_equal(simulation_init(s, config, 0, &err), 0);
     create_in(s, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
     create_in(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
     create_in(

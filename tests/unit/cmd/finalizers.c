@@ -48,7 +48,7 @@ static void finalizers_of_others_stay(void **state) {
         struct sl_config config;
         struct simulation s;
         sl_config_init(&config);
-        assert_int_equal(simulation_init(&s, &config, NULL, 0, &err), 0);
+        assert_int_equal(simulation_init(&s, &config, 0, &err), 0);
         SL_AUTO_JSON *o = sl_json_from(rows[i].manifest);
         if (simulation_create(&s, o, NULL, &err))
             fail_msg("%s", err.text);

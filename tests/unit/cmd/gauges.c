@@ -39,7 +39,7 @@ static void pending_requests_and_shares(void **state) {
     sl_metrics_reset();
     sl_config_init(&config);
     config.cluster_queue_metrics = config.fair_sharing = config.fair_final_share = true;
-    assert_int_equal(simulation_init(&sim, &config, NULL, 0, &err), 0);
+    assert_int_equal(simulation_init(&sim, &config, 0, &err), 0);
     create_in(&sim, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
     create_in(&sim,
               "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
@@ -99,7 +99,7 @@ static void quotas_taken_out_while_held(void **state) {
         sl_metrics_reset();
         sl_config_init(&config);
         config.cluster_queue_metrics = config.local_queue_metrics = true;
-        assert_int_equal(simulation_init(&sim, &config, NULL, 0, &err), 0);
+        assert_int_equal(simulation_init(&sim, &config, 0, &err), 0);
         create_in(&sim, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
         create_in(&sim,
                   "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
@@ -153,7 +153,7 @@ static void quotas_taken_out_while_held(void **state) {
 static void begin(struct simulation *s, struct sl_config *config, const char *queue_spec) {
     struct sl_err err = SL_ERR_INIT;
     sl_metrics_reset();
-    assert_int_equal(simulation_init(s, config, NULL, 0, &err), 0);
+    assert_int_equal(simulation_init(s, config, 0, &err), 0);
     create_in(s, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
     create_in(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
     SL_AUTO_FREE char *q =

@@ -66,7 +66,7 @@ static void play(int number) {
     struct sl_config config;
     struct simulation s;
     sl_config_init(&config);
-    assert_int_equal(simulation_init(&s, &config, NULL, 0, &err), 0);
+    assert_int_equal(simulation_init(&s, &config, 0, &err), 0);
     create_in(&s, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
     create_in(&s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
     create_queue(&s, "a", "0");

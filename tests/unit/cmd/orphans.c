@@ -35,7 +35,7 @@ static void begin(struct world *x) {
     sl_log_set_level(SL_LOG_ERROR);
     *x = (struct world){0};
     sl_config_init(&x->config);
-    assert_int_equal(simulation_init(&x->sim, &x->config, NULL, 0, &err), 0);
+    assert_int_equal(simulation_init(&x->sim, &x->config, 0, &err), 0);
     create(x, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
     create(x, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
     create(x, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ClusterQueue','metadata':{'name':'cq'},'spec':{"

@@ -36,7 +36,7 @@ static void begin(struct world *x, bool manage_all) {
     *x = (struct world){0};
     sl_config_init(&x->config);
     x->config.manage_without_queue_name = manage_all;
-    assert_int_equal(simulation_init(&x->sim, &x->config, NULL, 0, &err), 0);
+    assert_int_equal(simulation_init(&x->sim, &x->config, 0, &err), 0);
     create(x, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
     flavor(x, "a");
     flavor(x, "b");

@@ -71,7 +71,7 @@ static void begin(struct history *h, uint64_t seed) {
     memset(h, 0, sizeof *h);
     h->random = h->seed = seed;
     sl_config_init(&h->config);
-    assert_int_equal(simulation_init(&h->sim, &h->config, NULL, 0, &err), 0);
+    assert_int_equal(simulation_init(&h->sim, &h->config, 0, &err), 0);
     for (size_t i = 0; i < SL_COUNT(setup); i++) {
         SL_AUTO_JSON *o = sl_json_from(setup[i]);
         if (simulation_create(&h->sim, o, NULL, &err))

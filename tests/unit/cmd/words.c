@@ -53,7 +53,7 @@ static void begin(struct simulation *s, struct sl_config *config, const char *st
     struct sl_err err = SL_ERR_INIT;
     sl_log_set_level(SL_LOG_ERROR);
     sl_config_init(config);
-    assert_int_equal(simulation_init(s, config, NULL, 0, &err), 0);
+    assert_int_equal(simulation_init(s, config, 0, &err), 0);
     create_in(s, "{'apiVersion':'v1','kind':'Namespace','metadata':{'name':'ns'}}");
     create_in(s, "{'apiVersion':'kueue.x-k8s.io/v1beta2','kind':'ResourceFlavor','metadata':{'name':'f'},'spec':{}}");
     SL_AUTO_FREE char *queue =

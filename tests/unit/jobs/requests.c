@@ -17,11 +17,14 @@ static void run_case(const char *dir) {
     struct sl_limits *limits = sl_limits_new();
     SL_JSON_ITEMS (sl_json_get(in, "limitRanges"), e)
         sl_limits_add(limits, e.value);
-    struct sl_resource_rules *rules = NULL;
+    SL_AUTO_JSON *document = sl_json_from("{'apiVersion':'config.kueue.x-k8s.io/v1beta2','kind':'Configuration'}");
+    if (sl_json_get(in, "resources"))
+        sl_json_set(document, "resources", sl_json_copy(sl_json_get(in, "resources")));
+    struct sl_config config;
     struct sl_err err = SL_ERR_INIT;
-    if (sl_resource_rules_new(sl_json_get(in, "resources"), &rules, &err) < 0)
+    if (sl_config_parse(document, &config, NULL, &err) < 0)
         fail_msg("%s: %s", dir, err.text);
-    struct sl_podspec_context ctx = {limits, rules, overhead, sl_json_mut(in, "runtimeClasses")};
+    struct sl_podspec_context ctx = {limits, &config, overhead, sl_json_mut(in, "runtimeClasses")};
     struct sl_requests requests;
     char *rejected;
     char *before = sl_json_text(in);
@@ -43,34 +46,12 @@ static void run_case(const char *dir) {
     sl_json_unref(got);
     sl_json_unref(in);
     sl_limits_free(limits);
-    sl_resource_rules_free(rules);
+    sl_config_done(&config);
 }
 
 static void cases(void **state) {
     (void)state;
     golden_each("requests", run_case);
-}
-
-static void check_rules(const char *text, const char *want) {
-    struct sl_json *j = sl_json_from(text);
-    struct sl_resource_rules *rules = NULL;
-    struct sl_err err = SL_ERR_INIT;
-    assert_int_equal(sl_resource_rules_new(j, &rules, &err), SL_INVALID);
-    assert_null(rules);
-    if (!strstr(err.text, want))
-        fail_msg("want %s in: %s", want, err.text);
-    sl_json_unref(j);
-}
-
-static void wrong_rules_name_the_field(void **state) {
-    (void)state;
-    check_rules("{'transformations': [{'strategy': 'Retain'}]}", "resources.transformations[0].input");
-    check_rules("{'transformations': [{'input': 'a'}, {'input': 'a'}]}", "resources.transformations[1].input");
-    check_rules("{'transformations': [{'input': 'a', 'strategy': 'Keep'}]}", "resources.transformations[0].strategy");
-    check_rules("{'transformations': [{'input': 'a', 'outputs': {'b': 'much'}}]}",
-                "resources.transformations[0].outputs[b]");
-    check_rules("{'excludeResourcePrefixes': ['']}", "resources.excludeResourcePrefixes[0]");
-    check_rules("{'excludeResourcePrefixes': 'x'}", "resources.excludeResourcePrefixes");
 }
 
 static uint64_t shape_of(const char *text) {
@@ -119,7 +100,6 @@ static void a_workload_is_filled_in(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases),
-        cmocka_unit_test(wrong_rules_name_the_field),
         cmocka_unit_test(shape_ignores_names_and_sees_requests),
         cmocka_unit_test(a_workload_is_filled_in),
     };
