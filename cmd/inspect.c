@@ -1,6 +1,7 @@
 /* Verbs that only look: explain, status, history, check. explain and status see a cluster through the manager's own
  * eyes, without deciding. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -441,10 +442,13 @@ static void print_gpu(void *payload, const struct sl_ledger_gpu *g) {
 static char *no_ledger(const char *dir) {
     SL_AUTO_FREE char *file = sl_xprintf("%s/data.mdb", dir);
     struct stat st;
-    const char *what = stat(dir, &st)         ? "there is no such folder"
-                       : !S_ISDIR(st.st_mode) ? "it is no folder"
-                       : stat(file, &st)      ? "there is no file data.mdb in it"
-                                              : NULL;
+    const char *what = NULL;
+    if (stat(dir, &st))
+        what = errno == ENOENT ? "there is no such folder" : strerror(errno);
+    else if (!S_ISDIR(st.st_mode))
+        what = "it is no folder";
+    else if (stat(file, &st))
+        what = errno == ENOENT ? "there is no file data.mdb in it" : strerror(errno); /* may be there, and shut */
     return what ? sl_xprintf("no ledger at %s: %s. The manager that has the lease writes one, into the folder of its "
                              "--data-dir; in the pods of the chart: kubectl -n NAMESPACE exec POD -- /sluice history "
                              "--data-dir /var/lib/sluice",

@@ -2,6 +2,7 @@
 #include "sluice/cmd/manifests.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +131,8 @@ static int load(struct sl_manifests *m, const char *path, int depth, struct sl_e
     if (!strcmp(path, "-"))
         return load_file(m, path, err);
     if (stat(path, &st))
-        return sl_err_set(err, SL_NOT_FOUND, "%s: no such file or folder", path);
+        return errno == ENOENT ? sl_err_set(err, SL_NOT_FOUND, "%s: no such file or folder", path)
+                               : sl_err_set(err, SL_IO, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode))
         return load_file(m, path, err);
     if (depth > MAX_DEPTH)

@@ -416,6 +416,26 @@ static void history_says_where_it_looked_for_a_ledger(void **state) {
     assert_said("{\"error\":\"no ledger at ");
 }
 
+/* That something cannot be reached does not mean that it is not there. */
+static void what_cannot_be_reached_is_not_called_missing(void **state) {
+    (void)state;
+    SL_AUTO_FREE char *loop = sl_xprintf("%s/loop", folder);
+    assert_int_equal(symlink("loop", loop), 0);
+    assert_int_equal(RUN(sl_cmd_history, "--data-dir", loop), SL_EXIT_FAILED);
+    assert_said("/loop: Too many levels of symbolic links");
+    int (*const verbs[])(int, char **) = {sl_cmd_lint, sl_cmd_simulate};
+    for (size_t i = 0; i < SL_COUNT(verbs); i++) {
+        assert_int_equal(RUN(verbs[i], loop), SL_EXIT_FAILED);
+        assert_said("/loop: Too many levels of symbolic links");
+    }
+    assert_int_equal(unlink(loop), 0);
+    SL_AUTO_FREE char *ledger = sl_xprintf("%s/data.mdb", folder);
+    assert_int_equal(symlink("data.mdb", ledger), 0);
+    assert_int_equal(RUN(sl_cmd_history, "--data-dir", folder), SL_EXIT_FAILED);
+    assert_said(": Too many levels of symbolic links. The manager");
+    assert_int_equal(unlink(ledger), 0);
+}
+
 static void history_tells_gpu_hours(void **state) {
     (void)state;
     SL_AUTO_FREE char *dir = sl_xprintf("%s/ledger", folder);
@@ -472,6 +492,7 @@ int main(void) {
         cmocka_unit_test(a_pipe_in_a_folder_is_not_waited_for),
         cmocka_unit_test(history_tells_gpu_hours),
         cmocka_unit_test(history_says_where_it_looked_for_a_ledger),
+        cmocka_unit_test(what_cannot_be_reached_is_not_called_missing),
         cmocka_unit_test(the_readme_tells_the_story_as_it_is),
         cmocka_unit_test(jobs_without_a_workload_are_explained),
         cmocka_unit_test(nobody_there_is_said_soon),
