@@ -115,7 +115,7 @@ static void fire_timers(struct manager *m) {
             r = store_by_uid(&m->jobs, uid);
         if (r && r->deadline_ms >= 0 && r->deadline_ms <= now) {
             r->deadline_ms = -1;
-            if (r->busy && r->retries && !r->reading)
+            if (r->unread)
                 retry_read(m, r);
             else
                 mark_dirty(m, r);

@@ -184,7 +184,7 @@ static void reread_done(void *payload, const struct sl_reply *reply) {
         return;
     }
     if (reply->code) { /* nothing is known yet: ask again later */
-        r->busy = true;
+        r->busy = r->unread = true;
         r->deciding = was_deciding;
         r->retries++;
         set_deadline(m, r, manager_now(m) + retry_delay_ms(r->retries));
@@ -223,8 +223,8 @@ const struct sl_resource *resource_for(const struct record *r, bool job) {
 static void reread(struct manager *m, struct record *r, bool job) {
     struct write *w = sl_xalloc(sizeof *w);
     *w = (struct write){.m = m, .uid = sl_xstrdup(r->uid), .job = job, .what = "read"};
-    r->busy = true;
-    r->reading = true;
+    r->busy = r->reading = true;
+    r->unread = false;
     m->writes++;
     sl_cluster_send(m->c, &(struct sl_request){.verb = SL_GET,
                                                .resource = resource_for(r, job),

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -272,6 +273,95 @@ static void who_leads_again_tells_again(void **state) {
     sl_config_done(&config);
 }
 
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* What they all know, a line each and in order: of those who ask for the same, any may be the one that speaks for the
+ * others. Owned. */
+static char *all_words(struct simulation *s) {
+    SL_AUTO_JSON *all = sl_memory_list(s->cluster, &sl_watched[SL_WATCHED_WORKLOADS], "ns");
+    size_t n = sl_json_len(all);
+    char **lines = sl_xalloc((n + 1) * sizeof *lines);
+    SL_JSON_ITEMS (all, w) {
+        const struct sl_json *c = sl_condition_find(sl_json_path(w.value, "status.conditions"), SL_COND_QUOTA_RESERVED);
+        lines[w.i] = sl_xprintf("%s: %s\n", sl_json_get_str(c, "reason", "untold"), sl_json_get_str(c, "message", ""));
+    }
+    qsort(lines, n, sizeof *lines, by_text);
+    struct sl_buf b = SL_BUF_INIT(1u << 20);
+    for (size_t i = 0; i < n; i++) {
+        sl_buf_puts(&b, lines[i]);
+        free(lines[i]);
+    }
+    free(lines);
+    char *text = sl_xstrdup(sl_buf_text(&b));
+    sl_buf_done(&b);
+    return text;
+}
+
+static uint32_t dice(uint64_t *seed, uint32_t n) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33) % n;
+}
+
+static void hold(struct simulation *s, const char *policy) {
+    struct sl_err err = SL_ERR_INIT;
+    SL_AUTO_JSON *patch = sl_json_fromf("{'spec':{'stopPolicy':'%s'}}", policy);
+    assert_int_equal(
+        sl_memory_merge(s->cluster, &sl_watched[SL_WATCHED_LOCALQUEUES], "ns", "a", NULL, patch, NULL, &err), 0);
+}
+
+/* Jobs come and go while the API server refuses, is away or slow, and answers late. */
+static void stir(struct simulation *s, uint64_t seed) {
+    uint64_t at = seed;
+    struct sl_err err = SL_ERR_INIT;
+    sl_memory_set_faults(s->cluster, &(struct sl_memory_faults){.conflict = 100,
+                                                                .unavailable = 100,
+                                                                .unknown_applied = 60,
+                                                                .unknown_lost = 60,
+                                                                .delay_ms = (unsigned)(seed % 4) * 400});
+    for (int n = 0; n < 120; n++) {
+        SL_AUTO_FREE char *name = sl_xprintf("w-%u", dice(&at, 30));
+        SL_AUTO_JSON *there = sl_memory_get(s->cluster, &sl_watched[SL_WATCHED_WORKLOADS], "ns", name);
+        switch (dice(&at, 12)) {
+        case 0: limit(s, 700 + (int)dice(&at, 300)); break;
+        case 1: hold(s, dice(&at, 2) ? "Hold" : "None"); break;
+        case 2: hold(s, "None"); break;
+        default:
+            if (!there)
+                submit(s, name, 100 + 50 * (int)dice(&at, 12));
+            else if (dice(&at, 2))
+                assert_int_equal(sl_memory_delete(s->cluster, &sl_watched[SL_WATCHED_WORKLOADS], "ns", name, &err), 0);
+        }
+        for (uint32_t turns = dice(&at, 10); turns > 0; turns--)
+            sl_manager_step(s->manager, 1 + (int64_t)dice(&at, 300));
+    }
+    hold(s, "None");
+    sl_memory_set_faults(s->cluster, &(struct sl_memory_faults){0});
+}
+
+/* Whatever happened: when all is quiet, everybody knows what a manager says that has just started and sees them for the
+ * first time, and nothing is left for that one to admit. */
+static void in_the_end_the_words_are_true(void **state) {
+    (void)state;
+    static const uint64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 51, 86, 137};
+    for (size_t i = 0; i < SL_COUNT(seeds); i++) {
+        struct world x = {0};
+        begin(&x.sim, &x.config, seeds[i] % 2 ? "StrictFIFO" : "BestEffortFIFO");
+        stir(&x.sim, seeds[i]);
+        assert_true(simulation_settle(&x.sim));
+        later(&x, 90000);
+        assert_int_equal(sl_manager_recount(x.sim.manager), 0);
+        SL_AUTO_FREE char *old = all_words(&x.sim);
+        restart(&x);
+        later(&x, 40000);
+        SL_AUTO_FREE char *fresh = all_words(&x.sim);
+        if (strcmp(old, fresh) != 0)
+            fail_msg("seed %d:\n%s---\n%s", (int)seeds[i], old, fresh);
+        end(&x);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_wait_for_rest),
@@ -279,6 +369,7 @@ int main(void) {
         cmocka_unit_test(turns_are_shared),
         cmocka_unit_test(a_turn_once_come_is_kept),
         cmocka_unit_test(who_leads_again_tells_again),
+        cmocka_unit_test(in_the_end_the_words_are_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
