@@ -169,7 +169,8 @@ static void reread_done(void *payload, const struct sl_reply *reply) {
     r->reading = false;
     bool was_deciding = r->deciding;
     r->deciding = false;
-    if (reply->code == SL_NOT_FOUND) {
+    const char *uid = reply->code ? w->uid : sl_json_path_str(reply->object, "metadata.uid", "");
+    if (reply->code == SL_NOT_FOUND || strcmp(uid, w->uid) != 0) { /* another one of its name: ours is no more */
         if (was_deciding)
             sl_engine_write_failed(m->engine, w->uid, true);
         m->engine_dirty = true;

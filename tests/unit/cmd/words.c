@@ -319,6 +319,8 @@ static void stir(struct simulation *s, uint64_t seed) {
                                                                 .unavailable = 100,
                                                                 .unknown_applied = 60,
                                                                 .unknown_lost = 60,
+                                                                .watch_cut = seed > 1000 ? 30 : 0,
+                                                                .watch_gone = seed > 1000 ? 15 : 0,
                                                                 .delay_ms = (unsigned)(seed % 4) * 400});
     for (int n = 0; n < 120; n++) {
         SL_AUTO_FREE char *name = sl_xprintf("w-%u", dice(&at, 30));
@@ -344,7 +346,7 @@ static void stir(struct simulation *s, uint64_t seed) {
  * first time, and nothing is left for that one to admit. */
 static void in_the_end_the_words_are_true(void **state) {
     (void)state;
-    static const uint64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 51, 86, 137};
+    static const uint64_t seeds[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 51, 86, 137, 1058};
     for (size_t i = 0; i < SL_COUNT(seeds); i++) {
         struct world x = {0};
         begin(&x.sim, &x.config, seeds[i] % 2 ? "StrictFIFO" : "BestEffortFIFO");
