@@ -231,7 +231,7 @@ static bool was_tried(const struct wl *w) {
         return false;
     if (w->where != WL_QUEUED)
         return true;
-    return w->klass->parked ? w->klass->rep == w || !w->klass->rep : queue_head(w->cq) == w;
+    return w->klass->parked ? w->klass->rep == w : queue_head(w->cq) == w;
 }
 
 static void say_evaluated(struct sl_engine *e, struct wl *w, struct saying *s) {

@@ -327,8 +327,13 @@ static void klass_remove(struct sl_engine *e, struct wl *w) {
     }
     count(w, -1, k->parked ? -1 : 0);
     w->klass = NULL;
-    if (k->rep == w)
-        k->rep = NULL;
+    if (k->rep == w) {
+        k->rep = k->parked && k->n ? k->heap[0] : NULL; /* the verdict on one holds for all of them */
+        if (k->rep) {
+            k->rep->why = k->why;
+            wl_tell(e, k->rep);
+        }
+    }
     if (k->parked)
         return; /* even when empty: newcomers of this shape have no better chance */
     if (k->n == 0) {

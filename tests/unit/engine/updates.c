@@ -500,6 +500,32 @@ static void one_of_two_saturated(void **state) {
     sl_engine_free(e);
 }
 
+/* Of those that ask for the same one is told the numbers, and the others that they are behind it. When it leaves them,
+ * the next one has to be told. */
+static void who_speaks_for_its_equals(void **state) {
+    (void)state;
+    struct sl_engine *e = new_engine();
+    put_cq(e, "q", NULL, 4, NONE, NONE);
+    put_lq(e, "q", "q");
+    hold(e, "all", "q", 0, 90, 4);
+    put_wl(e, "x", "q", 0, 100, 1, 3);
+    put_wl(e, "y", "q", 0, 101, 1, 3);
+    put_wl(e, "z", "q", 0, 102, 1, 3);
+    expect_run(e, 102, "pending x; pending y; pending z");
+    expect_message(e, "x", "asks 3, free 0");
+    expect_message(e, "y", "behind earlier workloads that ask for the same");
+    put_wl(e, "x", "q", 5, 100, 1, 3); /* another priority: another kind */
+    expect_run(e, 103, "pending y");
+    expect_message(e, "y", "asks 3, free 0");
+    expect_message(e, "z", "behind earlier workloads that ask for the same");
+    struct sl_workload *w = new_wl("y", "q", 0, 101, 1, 3);
+    w->active = false;
+    sl_engine_put_workload(e, w, 104000);
+    expect_run(e, 104, "pending z");
+    expect_message(e, "z", "asks 3, free 0");
+    sl_engine_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_groups),        cmocka_unit_test(weight_of_a_cohort),
@@ -510,7 +536,7 @@ int main(void) {
         cmocka_unit_test(ends_otherwise),         cmocka_unit_test(labels_of_no_use),
         cmocka_unit_test(spared_while_stopped),   cmocka_unit_test(assumed_no_more),
         cmocka_unit_test(ready_for_a_moment),     cmocka_unit_test(more_assignments_than_podsets),
-        cmocka_unit_test(one_of_two_saturated),
+        cmocka_unit_test(one_of_two_saturated),   cmocka_unit_test(who_speaks_for_its_equals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
