@@ -400,7 +400,7 @@ static void requeue(struct cycle *c, struct entry *x) {
         keep_bookmark(c, x);
     if (x->result != R_WAITING && x->result != R_SKIPPED)
         fight_over(w);
-    if (w->why != x->why || !w->told)
+    if (w->told_why != x->why || !w->told)
         wl_tell(e, w);
     w->why = x->why;
     if (x->result == R_WAITING && q->obj->strategy == SL_BEST_EFFORT_FIFO) {

@@ -216,6 +216,7 @@ struct saying {
     struct sl_buf text;
     struct trace trace;
     struct assignment *a;
+    enum wl_why why; /* the attempt that it is about; WHY_NEW: none */
 };
 
 static void evaluate(struct sl_engine *e, struct wl *w, struct saying *s) {
@@ -311,7 +312,8 @@ static void say(struct sl_engine *e, struct wl *w, struct saying *s) {
         say_asked(w, b);
         return;
     }
-    switch ((enum wl_why)w->why) {
+    s->why = (enum wl_why)w->why;
+    switch (s->why) {
     case WHY_REJECTED: sl_buf_printf(b, "Not valid: %s", w->obj->rejected); return;
     case WHY_CHECK: sl_buf_puts(b, "An admission check asked for a retry or rejected it"); return;
     case WHY_NAMESPACE:
@@ -360,7 +362,9 @@ static struct sl_json *requests_of(const struct wl *w) {
     return sl_json_ref(list);
 }
 
-static void tell(struct sl_engine *e, struct wl *w, const char *reason, const char *text, uint64_t hash) {
+static void tell(struct sl_engine *e, struct wl *w, enum wl_why why, const char *reason, const char *text,
+                 uint64_t hash) {
+    w->told_why = (uint8_t)why;
     w->told_ms = e->now_ms;
     w->told_ver = w->cq && w->cq->node.tree ? w->cq->node.tree->usage_ver : 0;
     if (hash == w->told)
@@ -387,7 +391,7 @@ static bool tell_follower(struct sl_engine *e, struct wl *w) {
         k->text_run = e->run;
         saying_done(&s);
     }
-    tell(e, w, "Pending", k->text, k->text_hash);
+    tell(e, w, WHY_NEW, "Pending", k->text, k->text_hash);
     return true;
 }
 
@@ -401,7 +405,7 @@ void tell_all(struct sl_engine *e) {
         struct saying s = {.text = SL_BUF_INIT(MESSAGE_MAX)};
         say(e, w, &s);
         s.text.failed = false; /* too long: what fits is still true */
-        tell(e, w, s.reason, sl_buf_text(&s.text), hash_text(s.reason, sl_buf_text(&s.text)));
+        tell(e, w, s.why, s.reason, sl_buf_text(&s.text), hash_text(s.reason, sl_buf_text(&s.text)));
         saying_done(&s);
     }
 }

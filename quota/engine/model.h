@@ -188,6 +188,7 @@ struct wl {
     uint32_t pos;        /* in the class heap, the holders, the solo list or the backoff heap */
     uint16_t n_use;
     uint8_t where, why, tell; /* tell: 0 no, 1 at the end of the run, 2 when the interval is over */
+    uint8_t told_why;         /* what the last words were about; WHY_NEW: not an attempt of its own */
     bool observed;            /* the API's object held quota when last seen; if not, what it holds was decided here */
     bool evict_sent;
     bool admitted; /* counts as admitted in the books */

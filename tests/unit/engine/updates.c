@@ -526,17 +526,57 @@ static void who_speaks_for_its_equals(void **state) {
     sl_engine_free(e);
 }
 
+/* The first in a queue is told numbers; who was first, and then was told that others are, is told again when he is. */
+static void first_again(void **state) {
+    (void)state;
+    for (int strict = 0; strict < 2; strict++) {
+        struct sl_engine *e = new_engine();
+        struct sl_clusterqueue *q = new_queue("q", NULL, 4);
+        q->strategy = strict ? SL_STRICT_FIFO : SL_BEST_EFFORT_FIFO;
+        sl_engine_put_clusterqueue(e, q);
+        put_lq(e, "q", "q");
+        hold(e, "all", "q", 0, 90, 4);
+        put_wl(e, "x", "q", 0, 100, 1, 3);
+        expect_run(e, 100, "pending x");
+        put_wl(e, "y", "q", strict ? 5 : 0, 99, 1, 3); /* before it, or like it and older */
+        expect_run(e, 101, "pending y");
+        SL_AUTO_FREE char *told = run(e, 132);
+        assert_string_equal(told, strict ? "pending x" : "");
+        if (!strict) { /* everything is tried anew: the older one first */
+            q = new_queue("q", NULL, 4);
+            q->weight = 2;
+            sl_engine_put_clusterqueue(e, q);
+            expect_run(e, 133, "pending y; pending x");
+        }
+        expect_message(e, "x", strict ? "behind workloads that come before it" : "behind earlier workloads");
+        sl_engine_del_workload(e, "y");
+        expect_run(e, 171, "pending x");
+        expect_message(e, "x", "asks 3, free 0");
+        sl_engine_free(e);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_of_groups),        cmocka_unit_test(weight_of_a_cohort),
-        cmocka_unit_test(check_before_its_queue), cmocka_unit_test(localqueue_of_nothing),
-        cmocka_unit_test(one_difference),         cmocka_unit_test(created_at_another_time),
-        cmocka_unit_test(requeue_times),          cmocka_unit_test(told_in_their_queue),
-        cmocka_unit_test(leaves_the_queue),       cmocka_unit_test(preemptor_steps_back),
-        cmocka_unit_test(ends_otherwise),         cmocka_unit_test(labels_of_no_use),
-        cmocka_unit_test(spared_while_stopped),   cmocka_unit_test(assumed_no_more),
-        cmocka_unit_test(ready_for_a_moment),     cmocka_unit_test(more_assignments_than_podsets),
-        cmocka_unit_test(one_of_two_saturated),   cmocka_unit_test(who_speaks_for_its_equals),
+        cmocka_unit_test(sizes_of_groups),
+        cmocka_unit_test(weight_of_a_cohort),
+        cmocka_unit_test(check_before_its_queue),
+        cmocka_unit_test(localqueue_of_nothing),
+        cmocka_unit_test(one_difference),
+        cmocka_unit_test(created_at_another_time),
+        cmocka_unit_test(requeue_times),
+        cmocka_unit_test(told_in_their_queue),
+        cmocka_unit_test(leaves_the_queue),
+        cmocka_unit_test(preemptor_steps_back),
+        cmocka_unit_test(ends_otherwise),
+        cmocka_unit_test(labels_of_no_use),
+        cmocka_unit_test(spared_while_stopped),
+        cmocka_unit_test(assumed_no_more),
+        cmocka_unit_test(ready_for_a_moment),
+        cmocka_unit_test(more_assignments_than_podsets),
+        cmocka_unit_test(one_of_two_saturated),
+        cmocka_unit_test(who_speaks_for_its_equals),
+        cmocka_unit_test(first_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
