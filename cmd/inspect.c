@@ -129,35 +129,14 @@ static bool clear_place(const char *verb, const struct place *at) {
 
 /* ---- explain ---- */
 
-#define NAMED_HOLDERS 3 /* that the engine names of a flavor and resource: the largest */
-
-/* How many more than the named ones hold a flavor and resource, of the message that counts them; -1: it does not. */
-static int64_t unnamed_holders(const char *message, const struct sl_json *row) {
-    SL_AUTO_FREE char *begin =
-        sl_xprintf("flavor %s, %s: asks ", sl_json_get_str(row, "flavor", ""), sl_json_get_str(row, "resource", ""));
-    const char *at = strstr(message, begin);
-    if (!at || sl_json_len(sl_json_get(row, "holders")) < NAMED_HOLDERS)
-        return at ? 0 : -1;
-    SL_AUTO_FREE char *part = sl_xstrndup(at, strcspn(at, ";"));
-    char *more = strstr(part, " and "), *end = more ? strstr(more, " more") : NULL;
-    int64_t n = 0;
-    if (!end)
-        return 0;
-    *end = 0;
-    return sl_parse_int(more + strlen(" and "), &n) ? n : -1;
-}
-
-static void print_holders(const char *message, const struct sl_json *row) {
-    const struct sl_json *holders = sl_json_get(row, "holders");
-    SL_JSON_ITEMS (holders, h) {
+static void print_holders(const struct sl_json *row) {
+    SL_JSON_ITEMS (sl_json_get(row, "holders"), h) {
         printf("      held by %s: %s (ClusterQueue %s)\n", sl_json_get_str(h.value, "workload", "?"),
                sl_json_get_str(h.value, "amount", "?"), sl_json_get_str(h.value, "clusterQueue", "?"));
     }
-    int64_t more = unnamed_holders(message, row);
-    if (more > 0)
+    int64_t more = sl_json_get_int(row, "moreHolders", 0);
+    if (more)
         printf("      and %lld more\n", (long long)more);
-    else if (more < 0 && sl_json_len(holders) >= NAMED_HOLDERS)
-        printf("      (the three largest are named)\n");
 }
 
 static void say_amount(const struct sl_json *raise, const char *key, struct sl_buf *b) {
@@ -169,20 +148,8 @@ static void say_amount(const struct sl_json *raise, const char *key, struct sl_b
     sl_buf_puts(b, text);
 }
 
-/* Whether the i-th of the changes admits others first: only the engine's own words say so. */
-static bool serves_others(const char *words, size_t i) {
-    static const char between[] = ", or ", others[] = " (others come before it)";
-    for (; i > 0 && words; i--) {
-        words = strstr(words, between);
-        words = words ? words + strlen(between) : NULL;
-    }
-    const char *end = words ? strstr(words, between) : NULL, *said = words ? strstr(words, others) : NULL;
-    return said && (!end || said < end);
-}
-
 /* The changes in words that say whose limit each of them is about. Where there are none, those of the engine stay. */
 static void name_changes(struct sl_json *x) {
-    SL_AUTO_FREE char *words = sl_xstrdup(sl_json_get_str(x, "smallestChange", ""));
     SL_AUTO_BUF b = SL_BUF_INIT(65536);
     SL_JSON_ITEMS (sl_json_get(x, "changes"), c) {
         sl_buf_puts(&b, c.i ? ", or " : "");
@@ -198,7 +165,7 @@ static void name_changes(struct sl_json *x) {
             sl_buf_puts(&b, " to ");
             say_amount(r.value, "to", &b);
         }
-        if (serves_others(words, c.i))
+        if (sl_json_bool(sl_json_get(c.value, "servesOthers"), false))
             sl_buf_puts(&b, " (others come before it)");
     }
     if (b.len && !b.failed)
@@ -234,7 +201,7 @@ static void print_explanation(const struct sl_json *x) {
                 printf("      %s %s of %s %s\n", sl_json_get_str(limit, "name", ""),
                        sl_json_get_str(limit, "amount", ""), sl_json_get_str(limit, "kind", ""),
                        sl_json_get_str(limit, "of", ""));
-            print_holders(message, f.value);
+            print_holders(f.value);
         }
     }
     const char *change = sl_json_get_str(x, "smallestChange", "");

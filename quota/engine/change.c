@@ -604,8 +604,10 @@ void changes(struct sl_engine *e, struct wl *w, const struct trace *t, struct sl
                 say_raise(&c.parts[k], &b);
                 sl_json_append(parts, raise_json(e, &c.parts[k]));
             }
-            if (c.serves_others)
+            if (c.serves_others) {
                 sl_buf_puts(&b, " (others come before it)");
+                sl_json_set_bool(o, "servesOthers", true);
+            }
             sl_json_append(list, o);
         }
         change_done(&c);

@@ -503,6 +503,8 @@ static struct sl_json *row_json(struct sl_engine *e, const struct row *r) {
             set_amount(h, "amount", r->res, t.top[i].amount);
             sl_json_append(list, h);
         }
+        if (t.n > t.n_top)
+            sl_json_set_int(o, "moreHolders", (int64_t)(t.n - t.n_top));
     }
     return o;
 }

@@ -186,7 +186,7 @@ static void an_explanation_names_whose_limit_and_counts_who_holds(void **state) 
           " finishes, or nominalQuota of cpu in flavor any of ClusterQueue full is raised by 1 to 6\n"}},
         {"job/j6", /* behind its equal: the numbers are in the table */
          {"cpu                                 1          5          5            0          0  not enough",
-          "(the three largest are named)\n", "of ClusterQueue full is raised by 2 to 7 (others come before it)\n"}},
+          "      and 2 more\n", "of ClusterQueue full is raised by 2 to 7 (others come before it)\n"}},
         {"job/j7",
          {"more than can ever be had here",
           "nominalQuota of cpu in flavor any of ClusterQueue poor is raised by 2 to 2\n", ""}},
