@@ -163,6 +163,8 @@ void note_outcome(struct manager *m, const char *uid, enum sl_ledger_outcome out
 
 /* words.c */
 void words_moved(struct manager *m); /* quota was taken or returned */
+/* As a record keeps them (owned); requests may be NULL. */
+struct sl_json *words_new(const char *reason, const char *message, const struct sl_json *requests);
 /* A decision that somebody has to wait is kept for later (true), or may be told now. */
 SL_MUST bool words_keep(struct manager *m, struct record *wl, const struct sl_decision *d);
 bool words_may_be_told(const struct record *wl); /* it has words, and they are not for later */

@@ -54,7 +54,7 @@ static void own(struct manager *m, const struct record *job, struct record *wl);
 
 static void set_asking(struct record *r, bool asking) {
     if (r)
-        r->busy = r->reading = asking;
+        r->busy = asking;
 }
 
 static void judge(struct question *q, const struct sl_reply *reply) {

@@ -44,7 +44,7 @@ void sl_cmd_misuse(const char *verb, const char *format, ...) {
 
 void sl_cmd_error(const char *verb, enum sl_output as, const char *text) {
     if (as == SL_OUTPUT_TEXT) {
-        fprintf(stderr, "%s %s: %s\n", own_name, verb, text);
+        sl_cmd_misuse(verb, "%s", text);
         return;
     }
     SL_AUTO_JSON *o = sl_json_new_object();

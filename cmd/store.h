@@ -22,8 +22,7 @@ struct record {
     /* work */
     bool dirty;          /* in the work queue */
     bool busy;           /* one write is under way; more work waits for its answer */
-    bool reading;        /* the write failed and the object is being read again */
-    bool unread;         /* that reading failed too; once more at its deadline */
+    bool unread;         /* the write failed, and reading the object again too; once more at its deadline */
     bool deciding;       /* that write is a decision of the engine, which already counts it */
     bool evict_again;    /* the engine has decided to evict it meanwhile; decided anew with the answer */
     bool gone;           /* deleted at the API server; kept, with its quota, only until its job has stopped */

@@ -39,17 +39,21 @@ static void line_up(struct manager *m, struct record *wl) {
     m->words[m->n_words++] = (struct words){sl_xstrdup(wl->uid), sl_cluster_mono_ms(m->c)};
 }
 
+struct sl_json *words_new(const char *reason, const char *message, const struct sl_json *requests) {
+    struct sl_json *said = sl_json_new_object();
+    sl_json_set_str(said, "reason", reason);
+    sl_json_set_str(said, "message", message);
+    if (requests)
+        sl_json_set(said, "requests", sl_json_copy(requests));
+    return said;
+}
+
 bool words_keep(struct manager *m, struct record *wl, const struct sl_decision *d) {
     bool later = only_numbers(wl, d->reason) && !quiet(m);
     if (!wl->busy && !later)
         return false;
-    struct sl_json *said = sl_json_new_object();
-    sl_json_set_str(said, "reason", d->reason);
-    sl_json_set_str(said, "message", d->message);
-    if (d->requests)
-        sl_json_set(said, "requests", sl_json_copy(d->requests));
     sl_json_unref(wl->said);
-    wl->said = said;
+    wl->said = words_new(d->reason, d->message, d->requests);
     if (later && !wl->turn)
         line_up(m, wl);
     else if (later)

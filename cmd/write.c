@@ -166,7 +166,6 @@ static void reread_done(void *payload, const struct sl_reply *reply) {
         return;
     }
     r->busy = false;
-    r->reading = false;
     bool was_deciding = r->deciding;
     r->deciding = false;
     const char *uid = reply->code ? w->uid : sl_json_path_str(reply->object, "metadata.uid", "");
@@ -224,7 +223,7 @@ const struct sl_resource *resource_for(const struct record *r, bool job) {
 static void reread(struct manager *m, struct record *r, bool job) {
     struct write *w = sl_xalloc(sizeof *w);
     *w = (struct write){.m = m, .uid = sl_xstrdup(r->uid), .job = job, .what = "read"};
-    r->busy = r->reading = true;
+    r->busy = true;
     r->unread = false;
     m->writes++;
     sl_cluster_send(m->c, &(struct sl_request){.verb = SL_GET,
@@ -276,10 +275,8 @@ bool write_status(struct manager *m, struct record *wl, const struct sl_json *tr
     w->kind = kind;
     if (kind == WRITE_PENDING) {
         const struct sl_json *c = sl_condition_find(sl_json_get(now, "conditions"), SL_COND_QUOTA_RESERVED);
-        w->said = sl_json_new_object();
-        sl_json_set_str(w->said, "reason", sl_json_get_str(c, "reason", ""));
-        sl_json_set_str(w->said, "message", sl_json_get_str(c, "message", ""));
-        sl_json_set(w->said, "requests", sl_json_copy(sl_json_get(now, "resourceRequests")));
+        w->said = words_new(sl_json_get_str(c, "reason", ""), sl_json_get_str(c, "message", ""),
+                            sl_json_get(now, "resourceRequests"));
     }
     w->result = *result;
     *result = (struct lc_result){.deadline_ms = -1};

@@ -67,10 +67,14 @@ static void begin(struct simulation *s, struct sl_config *config, const char *st
                  "'spec':{'clusterQueue':'a'}}");
 }
 
-static void leave(struct simulation *s, int i) {
+static void delete_one(struct simulation *s, const char *name) {
     struct sl_err err = SL_ERR_INIT;
-    SL_AUTO_FREE char *name = sl_xprintf("three-%d", i);
     assert_int_equal(sl_memory_delete(s->cluster, &sl_watched[SL_WATCHED_WORKLOADS], "ns", name, &err), 0);
+}
+
+static void leave(struct simulation *s, int i) {
+    SL_AUTO_FREE char *name = sl_xprintf("three-%d", i);
+    delete_one(s, name);
 }
 
 /* 200 that hold three each, 600 of 1000 */
@@ -80,11 +84,6 @@ static void fill(struct simulation *s) {
         submit(s, name, 3);
     }
     assert_true(simulation_settle(s));
-}
-
-static void delete_one(struct simulation *s, const char *name) {
-    struct sl_err err = SL_ERR_INIT;
-    assert_int_equal(sl_memory_delete(s->cluster, &sl_watched[SL_WATCHED_WORKLOADS], "ns", name, &err), 0);
 }
 
 /* The first of a queue goes while quota comes back twice a second: the second is told numbers now. */
